@@ -24,7 +24,8 @@ values() {
     awk -v count="$count" 'BEGIN {
         for (i = 0; i < count; i++) {
             value = ""
-            for (j = 0; length(value) < 1000; j++) value = value sprintf("%d of key %d, %x; ", j, i, (i + j) * 48271 % 65521)
+            for (j = 0; length(value) < 1000; j++)
+                value = value sprintf("%d of key %d, %x; ", j, i, (i + j) * 48271 % 65521)
             printf "SET key:%d \"%s\"\r\n", i, value
         }
     }'

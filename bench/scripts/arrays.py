@@ -5,10 +5,10 @@
 
 Each runs in a memory cgroup of its own of so much RAM, without swap: the pool's budget is what is left of that beside
 uswap, and the pages of a mapped file count there, too. Files are filled before their process enters its group, and none
-of their pages is in RAM then: in a cgroup of version 1 a writer waits for the disk at each step. The array is filled with numbers that compress (small integers
-of 32 bits), then read as a whole twice, then at random: single numbers, one in each of as many pages; and single
-numbers are changed. The contestants go by turns; each pass is the median of the rounds. The sums must be the same.
-Above 1: so many times as fast as numpy.memmap.
+of their pages is in RAM then: in a cgroup of version 1 a writer waits for the disk at each step. The array is filled
+with numbers that compress (small integers of 32 bits), then read as a whole twice, then at random: single numbers, one
+in each of as many pages; and single numbers are changed. The contestants go by turns; each pass is the median of the
+rounds. The sums must be the same. Above 1: so many times as fast as numpy.memmap.
 
 It needs numpy and the package uswap in the Python that runs it; without dask that column is left out. UMap, which
 serves a file by userfaultfd, is no package of Debian's and is not run.

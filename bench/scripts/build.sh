@@ -1,10 +1,12 @@
 #!/bin/sh
-# build: make with THREADS compilers at once. The sources are generated: large files, as amalgamated libraries and generated parsers are.
+# build: make with THREADS compilers at once. The sources are generated: large files, as amalgamated libraries and
+# generated parsers are.
 #
 #   BYTES=N SEED=N WORK=DIRECTORY THREADS=N [COLD=N] build.sh prepare|run
 #
 # With COLD a program beside it has so many bytes more, which it writes once and never touches again.
-# prepare writes the sources and a Makefile; run builds them and prints one line of JSON. The checksum is that of the object files.
+# prepare writes the sources and a Makefile; run builds them and prints one line of JSON. The checksum is that of the
+# object files.
 set -eu
 : "${BYTES:?}" "${SEED:?}" "${WORK:?}" "${THREADS:?}"
 
@@ -14,7 +16,8 @@ need() {
     exit 77
 }
 
-# Two files for each compiler that runs at once. A compiler takes about 8 MB, and 172 kB for each function of about 40 lines.
+# Two files for each compiler that runs at once. A compiler takes about 8 MB, and 172 kB for each function of about
+# 40 lines.
 units=$((THREADS * 2))
 functions=$(((BYTES / THREADS - 8000000) / 172000))
 
@@ -37,7 +40,8 @@ prepare() {
                 for (f = 0; f < functions; f++) {
                     printf "static const int table_%d[8] = { %d, %d, %d, %d, %d, %d, %d, %d };\n", f, \
                         draw(999), draw(999), draw(999), draw(999), draw(999), draw(999), draw(999), draw(999)
-                    printf "long unit%d_step_%d(struct record *record, int count)\n{\n    long sum = %d;\n    int i;\n", unit, f, draw(1000)
+                    printf "long unit%d_step_%d(struct record *record, int count)\n{\n", unit, f
+                    printf "    long sum = %d;\n    int i;\n", draw(1000)
                     printf "    for (i = 0; i < count; i++) {\n        struct record *one = &record[i];\n"
                     printf "        switch (one->kind & 7) {\n"
                     cases = 3 + draw(4)
@@ -45,21 +49,31 @@ prepare() {
                         kind = draw(5)
                         printf "        case %d:\n", c
                         if (kind == 0) printf "            one->total += table_%d[one->id & 7] * %dL;\n", f, draw(500)
-                        if (kind == 1) printf "            if (one->weight > %d.%d) one->weight *= 0.%d; else sum -= one->id;\n", draw(90), draw(10), 1 + draw(9)
-                        if (kind == 2) printf "            one->name[i %% 24] = (char)(sum + %d);\n            sum ^= one->name[%d];\n", draw(120), draw(24)
-                        if (kind == 3) printf "            while (one->next && one->next->id < %d) one = one->next;\n            sum += one->total;\n", draw(9999)
-                        if (kind == 4) printf "            log_line(\"step %d of unit %d: %%d %%ld\\n\", one->id, sum);\n", f, unit
+                        if (kind == 1)
+                            printf "            if (one->weight > %d.%d) one->weight *= 0.%d; else sum -= one->id;\n", \
+                                draw(90), draw(10), 1 + draw(9)
+                        if (kind == 2)
+                            printf "            one->name[i %% 24] = (char)(sum + %d);\n" \
+                                "            sum ^= one->name[%d];\n", draw(120), draw(24)
+                        if (kind == 3)
+                            printf "            while (one->next && one->next->id < %d) one = one->next;\n" \
+                                "            sum += one->total;\n", draw(9999)
+                        if (kind == 4)
+                            printf "            log_line(\"step %d of unit %d: %%d %%ld\\n\", one->id, sum);\n", f, unit
                         print "            break;"
                     }
-                    printf "        default:\n            sum += (one->total >> %d) + table_%d[i & 7];\n        }\n    }\n", draw(30), f
-                    if (f > 0) printf "    if (sum > %d && count > 1) sum += unit%d_step_%d(record, count / 2);\n", draw(100000), unit, draw(f)
+                    printf "        default:\n            sum += (one->total >> %d) + table_%d[i & 7];\n", draw(30), f
+                    printf "        }\n    }\n"
+                    if (f > 0)
+                        printf "    if (sum > %d && count > 1) sum += unit%d_step_%d(record, count / 2);\n", \
+                            draw(100000), unit, draw(f)
                     print "    return sum;\n}"
                 }
             }' >"$WORK/build/unit$unit.c"
         unit=$((unit + 1))
     done
-    # gcc chooses by the RAM of the machine when it collects its garbage; here it never does, so its memory is the same everywhere and follows from the size
-    # of the file.
+    # gcc chooses by the RAM of the machine when it collects its garbage; here it never does, so its memory is the same
+    # everywhere and follows from the size of the file.
     {
         printf 'CFLAGS = -O1 -w --param ggc-min-expand=100 --param ggc-min-heapsize=4000000\nall:'
         unit=0

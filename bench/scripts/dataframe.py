@@ -1,6 +1,7 @@
 """A pandas table of orders: sorted by customer, time and order, then grouped by customer and by shop.
 
-dataframe.py BYTES SEED: BYTES is the memory at its highest. Prints one line of JSON; the checksum is that of the sorted table and of the groups.
+dataframe.py BYTES SEED: BYTES is the memory at its highest. Prints one line of JSON; the checksum is that of the
+sorted table and of the groups.
 """
 
 import hashlib

@@ -1,6 +1,7 @@
 """Python objects: records of dicts, lists and strings are built, visited in mixed order, and sorted.
 
-objects.py BYTES SEED: BYTES is the memory at its highest. Prints one line of JSON; the checksum is that of what was visited and of the sorted order.
+objects.py BYTES SEED: BYTES is the memory at its highest. Prints one line of JSON; the checksum is that of what
+was visited and of the sorted order.
 """
 
 import hashlib
@@ -9,7 +10,9 @@ import random
 import sys
 import time
 
-NAMES = "amber basket candle dragon engine forest guitar harbor island jungle kitchen ladder marble needle orange pepper".split()
+NAMES = (
+    "amber basket candle dragon engine forest guitar harbor island jungle kitchen ladder marble needle orange pepper"
+).split()
 
 
 def record(number, draw):
@@ -20,7 +23,12 @@ def record(number, draw):
         "name": "%s %s %d" % (NAMES[number % 16], NAMES[draw.randrange(16)], number),
         "tags": ["%s-%d" % (NAMES[draw.randrange(16)], draw.randrange(1000)) for _ in range(4)],
         "prices": [draw.randrange(100_000) / 100 for _ in range(4)],
-        "note": "seen %d times, last at %x: %s" % (draw.randrange(100), draw.getrandbits(64), " ".join(NAMES[draw.randrange(16)] for _ in range(12))),
+        "note": "seen %d times, last at %x: %s"
+        % (
+            draw.randrange(100),
+            draw.getrandbits(64),
+            " ".join(NAMES[draw.randrange(16)] for _ in range(12)),
+        ),
     }
 
 

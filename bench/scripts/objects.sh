@@ -1,5 +1,6 @@
 #!/bin/sh
-# objects: Python objects: dicts, lists and strings are built, visited in mixed order, and sorted. The work is in objects.py.
+# objects: Python objects: dicts, lists and strings are built, visited in mixed order, and sorted. The work is
+# in objects.py.
 #
 #   BYTES=N SEED=N WORK=DIRECTORY objects.sh prepare|run
 #

@@ -1,9 +1,11 @@
 """Pages of real programs, for `cargo run --release -p uswap-codec --example codec_bench`.
 
-pages.py DIRECTORY [MIB [NAME...]]: for each program (redis, objects, cc1, jvm, pandas) writes DIRECTORY/NAME.pages: the anonymous pages it has in RAM, one after the other,
-as they lie in its memory; at most so many MiB (32), in runs of 16 pages taken evenly from all of it. Needs root (/proc/PID/pagemap, /proc/PID/mem) and Linux on x86-64.
+pages.py DIRECTORY [MIB [NAME...]]: for each program (redis, objects, cc1, jvm, pandas) writes DIRECTORY/NAME.pages: the
+anonymous pages it has in RAM, one after the other, as they lie in its memory; at most so many MiB (32), in runs of 16
+pages taken evenly from all of it. Needs root (/proc/PID/pagemap, /proc/PID/mem) and Linux on x86-64.
 
-A program fills its memory, and says so or grows to a size; then it is stopped, read and ended. What is missing is named and left out; the exit status is then 77.
+A program fills its memory, and says so or grows to a size; then it is stopped, read and ended. What is missing is named
+and left out; the exit status is then 77.
 """
 
 import os
@@ -27,12 +29,14 @@ READY = "ready"
 
 OBJECTS = """
 import random, sys
-NAMES = "amber basket candle dragon engine forest guitar harbor island jungle kitchen ladder marble needle orange pepper".split()
+NAMES = ("amber basket candle dragon engine forest guitar harbor island jungle kitchen ladder marble needle "
+    "orange pepper").split()
 class Order:
     def __init__(self, number, draw):
         self.number, self.price, self.shop = number, draw.randrange(100_000) / 100, NAMES[draw.randrange(16)]
         self.lines = {"%s-%d" % (NAMES[draw.randrange(16)], draw.randrange(9999)): draw.randrange(50) for _ in range(5)}
-        self.past = [draw.randrange(1 << 40), (number, draw.getrandbits(20)), None, {draw.randrange(900), draw.randrange(900)}]
+        self.past = [draw.randrange(1 << 40), (number, draw.getrandbits(20)), None,
+            {draw.randrange(900), draw.randrange(900)}]
 draw = random.Random(7)
 orders = [Order(number, draw) for number in range(45_000)]
 by_shop = {}
@@ -48,9 +52,11 @@ import numpy, pandas
 random = numpy.random.Generator(numpy.random.PCG64(7))
 rows = 300_000
 frame = pandas.DataFrame({
-    "order": random.permutation(rows), "customer": random.integers(0, rows // 20, rows), "time": 1_760_000_000 + random.integers(0, 30_000_000, rows),
+    "order": random.permutation(rows), "customer": random.integers(0, rows // 20, rows),
+    "time": 1_760_000_000 + random.integers(0, 30_000_000, rows),
     "shop": random.integers(0, 300, rows).astype(numpy.int32), "count": random.integers(1, 9, rows).astype(numpy.int32),
-    "price": numpy.round(random.gamma(2.0, 20.0, rows), 2), "weight": numpy.round(random.normal(5.0, 1.0, rows), 1), "noise": random.normal(0.0, 1.0, rows)})
+    "price": numpy.round(random.gamma(2.0, 20.0, rows), 2), "weight": numpy.round(random.normal(5.0, 1.0, rows), 1),
+    "noise": random.normal(0.0, 1.0, rows)})
 ordered = frame.sort_values(["customer", "time", "order"], kind="stable")
 groups = ordered.groupby("customer").agg({"price": "sum", "count": "sum", "time": "max", "weight": "mean"})
 print("ready", flush=True)
@@ -61,9 +67,13 @@ JAVA = """
 import java.util.*;
 public class Orders {
     record Line(String name, int count, double price) {}
-    static class Order { long number; Date day; List<Line> lines = new ArrayList<>(); Map<String, Object> notes = new HashMap<>(); Order next; }
+    static class Order {
+        long number; Date day; List<Line> lines = new ArrayList<>(); Map<String, Object> notes = new HashMap<>();
+        Order next;
+    }
     public static void main(String[] arguments) throws Exception {
-        String[] names = "amber basket candle dragon engine forest guitar harbor island jungle kitchen ladder".split(" ");
+        String[] names =
+            "amber basket candle dragon engine forest guitar harbor island jungle kitchen ladder".split(" ");
         Random draw = new Random(7);
         List<Order> orders = new ArrayList<>();
         for (int number = 0; number < 60_000; number++) {
@@ -71,7 +81,8 @@ public class Orders {
             order.number = number;
             order.day = new Date(1_760_000_000_000L + draw.nextInt(1_000_000_000));
             for (int line = 0; line < 4; line++)
-                order.lines.add(new Line(names[draw.nextInt(12)] + "-" + draw.nextInt(10_000), draw.nextInt(20), draw.nextInt(100_000) / 100.0));
+                order.lines.add(new Line(names[draw.nextInt(12)] + "-" + draw.nextInt(10_000), draw.nextInt(20),
+                    draw.nextInt(100_000) / 100.0));
             order.notes.put("shop", names[draw.nextInt(12)]);
             order.notes.put("customer", draw.nextInt(5_000));
             order.next = number > 0 ? orders.get(draw.nextInt(number)) : null;
@@ -150,7 +161,8 @@ def cc1(work):
     need("gcc", "gcc")
     environment = os.environ | {"BYTES": "200000000", "SEED": "7", "WORK": str(work), "THREADS": "1"}
     subprocess.run(["sh", SCRIPTS / "build.sh", "prepare"], env=environment, check=True)
-    compiler = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True).stdout.strip()
+    asked = subprocess.run(["gcc", "-print-prog-name=cc1"], capture_output=True, text=True, check=True)
+    compiler = asked.stdout.strip()
     process = subprocess.Popen([compiler, "-quiet", "-O2", "-w", work / "build/unit0.c", "-o", "/dev/null"])
     while process.poll() is None and resident_pages(process.pid) * PAGE < 120 << 20:
         time.sleep(0.01)
@@ -182,7 +194,8 @@ def runs_of(pid):
 def dump(process, path, pages_max):
     os.kill(process.pid, signal.SIGSTOP)
     runs = list(runs_of(process.pid))
-    kept = [runs[index * len(runs) // (pages_max // RUN)] for index in range(pages_max // RUN)] if len(runs) > pages_max // RUN else runs
+    runs_max = pages_max // RUN
+    kept = [runs[index * len(runs) // runs_max] for index in range(runs_max)] if len(runs) > runs_max else runs
     with open(f"/proc/{process.pid}/mem", "rb", buffering=0) as memory, open(path, "wb") as out:
         for address in kept:
             memory.seek(address)

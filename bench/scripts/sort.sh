@@ -26,14 +26,17 @@ prepare() {
             split("GET GET GET POST PUT DELETE", method, " ")
             split("orders users items search images session", path, " ")
             split("200 200 200 204 304 404 500", status, " ")
-            split("Mozilla/5.0 (X11; Linux x86_64)|Mozilla/5.0 (Windows NT 10.0; Win64)|curl/7.88.1|Go-http-client/2.0", agent, "|")
+            split("Mozilla/5.0 (X11; Linux x86_64)|Mozilla/5.0 (Windows NT 10.0; Win64)|curl/7.88.1|" \
+                "Go-http-client/2.0", agent, "|")
             # Drawing is slow: what follows the time is one of some thousands, with a number of its own.
             for (tail = 0; tail < 8000; tail++)
-                request[tail] = sprintf("web%02d httpd[%d]: %s /api/v2/%s/%d %s %d 0.%03d \"%s\"", draw(40), 1000 + draw(30000), method[draw(6) + 1], \
+                request[tail] = sprintf("web%02d httpd[%d]: %s /api/v2/%s/%d %s %d 0.%03d \"%s\"", \
+                    draw(40), 1000 + draw(30000), method[draw(6) + 1], \
                     path[draw(6) + 1], draw(1000000), status[draw(7) + 1], draw(90000), draw(1000), agent[draw(4) + 1])
             while (written < bytes) {
                 second = draw(31536000)
-                line = sprintf("2026-%03d %05d.%03d %s id=%08x", second / 86400, second % 86400, draw(1000), request[draw(8000)], state)
+                line = sprintf("2026-%03d %05d.%03d %s id=%08x", second / 86400, second % 86400, draw(1000), \
+                    request[draw(8000)], state)
                 print line
                 written += length(line) + 1
             }

@@ -1,9 +1,11 @@
 #!/bin/bash
-# Where the time of the threads that serve faults goes: samples their stacks while `touch` reads at random, and prints the share of each step.
+# Where the time of the threads that serve faults goes: samples their stacks while `touch` reads at random, and prints
+# the share of each step.
 #
 #   sudo tests/scripts/fault_share.sh [BUDGET_MIB] [DATA_MIB] [SECONDS]      defaults: 128 224 5
 #
-# Needs perf and root. Only time on a processor is seen: waiting for the disk, and for another processor to wake up, is not.
+# Needs perf and root. Only time on a processor is seen: waiting for the disk, and for another processor
+# to wake up, is not.
 set -euo pipefail
 budget_mib=${1:-128}
 data_mib=${2:-224}

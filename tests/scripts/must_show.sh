@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs every case of the promises in full size, prints one line for each case and one for its figures, and ends with
-# status 1 if one of them failed. Takes about three hours (memtester and sort more than half of it); needs root for the disk cases and the tools named in tests/README.md.
+# status 1 if one of them failed. Takes about three hours (memtester and sort more than half of it); needs root for the
+# disk cases and the tools named in tests/README.md.
 #
 #   tests/scripts/must_show.sh [TEST_BINARY...]      for example: tests/scripts/must_show.sh budget_sort integrity
 set -u
@@ -23,7 +24,8 @@ for name in $cases; do
     cargo test --package uswap-tests --test "$name" -- --test-threads=1 >"$log" 2>&1
     status=$?
     # A test prints its figures behind its name, and its verdict on a line of its own.
-    grep -E '^(test .* \.\.\. |ok$|FAILED$|SKIP: |(budget|integrity|evil|fork|kill|disk|data|nopressure|churn)[a-z_0-9]*[: ])' "$log" |
+    figures='(budget|integrity|evil|fork|kill|disk|data|nopressure|churn)[a-z_0-9]*[: ]'
+    grep -E "^(test .* \.\.\. |ok\$|FAILED\$|SKIP: |$figures)" "$log" |
         sed 's/^test //'
     if [ "$status" -ne 0 ]; then
         failed=1

@@ -29,8 +29,8 @@ pub use c_program::{compile, compile_by};
 pub use memory_group::MemoryGroup;
 pub use pair::{compare, compare_outputs};
 pub use places::{
-    Scratch, full_size, long_run, needs, needs_root, program, report, scaled_mib, scaled_mib_by, shared_turn,
-    skip, turn, uswap_binary,
+    Scratch, full_size, long_run, needs, needs_root, needs_uswap, program, report, scaled_mib, scaled_mib_by,
+    shared_turn, skip, turn, uswap_binary,
 };
 pub use run::{Outcome, Run, Running};
 pub use small_disk::SmallDisk;

@@ -83,6 +83,15 @@ pub fn uswap_binary() -> Option<PathBuf> {
     Some(path.canonicalize().expect("it exists"))
 }
 
+/// Whether uswap itself is under test; if not, says that the test is skipped, since it is about that.
+pub fn needs_uswap() -> bool {
+    let is_there = uswap_binary().is_some();
+    if !is_there {
+        skip("this case is about uswap itself");
+    }
+    is_there
+}
+
 /// Whether this is root; if not, says that the test is skipped, and why.
 pub fn needs_root(what: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
@@ -92,7 +101,7 @@ pub fn needs_root(what: &str) -> bool {
     is_root
 }
 
-/// One of our own programs (`churn`, `touch`, `evil`), built on first use.
+/// One of our own programs, built on first use.
 pub fn program(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let directory = BUILT.get_or_init(|| {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use uswap_tests::process::Process;
 use uswap_tests::touched::{BUDGET_MIB, checksum, right_checksum, touch};
 use uswap_tests::{
-    Outcome, Run, Running, Scratch, SmallDisk, program, report, shared_turn, skip, turn, uswap_binary,
+    Outcome, Run, Running, Scratch, SmallDisk, needs_uswap, program, report, shared_turn, skip, turn,
+    uswap_binary,
 };
 
 /// A control group in which one disk is slow; removed when dropped.
@@ -126,8 +127,8 @@ fn never_wrong(name: &str, outcome: &Outcome, right: &str) {
 #[test]
 fn badcases_disk_full_and_told_to_grow() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let Some(disk) = SmallDisk::new(48) else { return };
     let right = right_checksum();
@@ -140,8 +141,8 @@ fn badcases_disk_full_and_told_to_grow() {
 #[test]
 fn badcases_disk_full_and_told_to_kill() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let Some(disk) = SmallDisk::new(48) else { return };
     let right = right_checksum();
@@ -155,8 +156,8 @@ fn badcases_disk_full_and_told_to_kill() {
 #[test]
 fn badcases_disk_full_and_told_to_stop() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let Some(disk) = SmallDisk::new(400) else { return };
     let right = right_checksum();
@@ -191,8 +192,8 @@ fn badcases_disk_full_and_told_to_stop() {
 fn badcases_room_that_shall_stay_free_stays_free() {
     const MIN_FREE: u64 = 120 << 20;
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let Some(disk) = SmallDisk::new(200) else { return };
     let free = || {
@@ -220,8 +221,8 @@ fn badcases_room_that_shall_stay_free_stays_free() {
 fn badcases_the_file_is_no_larger_than_told() {
     const BYTES_MAX: u64 = 48 << 20;
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let right = right_checksum();
@@ -250,8 +251,8 @@ fn badcases_the_file_is_no_larger_than_told() {
 fn badcases_what_may_be_written_in_a_day_is_written() {
     const LIMIT: u64 = 40 << 20;
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let (right, json) = (right_checksum(), scratch.file("report"));
@@ -275,8 +276,8 @@ fn badcases_what_may_be_written_in_a_day_is_written() {
 fn badcases_disk_is_slow() {
     const BYTES_PER_SECOND: u64 = 10 << 20;
     let _turn = turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let Some(disk) = SmallDisk::new(400) else { return };
     let Some(slow) = SlowGroup::new(&disk, Slow::Bytes(BYTES_PER_SECOND)) else { return };
@@ -326,8 +327,8 @@ fn badcases_disk_answers_once_a_second() {
 #[test]
 fn badcases_swap_file_is_cut_short_mid_run() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let right = right_checksum();
@@ -346,8 +347,8 @@ fn badcases_swap_file_is_cut_short_mid_run() {
 #[test]
 fn badcases_parts_of_the_swap_file_change_places() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let right = right_checksum();
@@ -385,8 +386,8 @@ fn badcases_disk_fails_mid_run() {
 #[test]
 fn badcases_data_flipped_mid_run() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let right = right_checksum();

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use uswap_tests::redis::{Client, server};
 use uswap_tests::{
-    MIB, Run, Scratch, compile, full_size, needs, program, scaled_mib_by, shared_turn, skip, steering, turn,
-    uswap_binary,
+    MIB, Run, Scratch, compile, full_size, needs, needs_uswap, program, scaled_mib_by, shared_turn, steering,
+    turn,
 };
 
 const PYTHON: &str = r#"
@@ -400,8 +400,8 @@ int main(void) {
 #[test]
 fn fork_leaves_the_child_its_wide_registers() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     if !needs(&["gcc"]) {
         return;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use uswap_tests::{Run, Running, Scratch, program, report, shared_turn, skip, uswap_binary};
+use uswap_tests::{Run, Running, Scratch, needs_uswap, program, report, shared_turn, uswap_binary};
 
 const BUDGET_MIB: u64 = 32;
 const PROGRAM_MIB: u64 = 128;
@@ -98,8 +98,8 @@ fn must_add_up(map: &Value) {
 
 #[test]
 fn map_adds_up_to_what_is_managed_and_shows_pool_and_file() {
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let _turn = shared_turn();
     let mut running = start(&[]);
@@ -141,8 +141,8 @@ fn map_adds_up_to_what_is_managed_and_shows_pool_and_file() {
 
 #[test]
 fn map_is_on_the_page_without_addresses() {
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let _turn = shared_turn();
     let scratch = Scratch::new();
@@ -167,8 +167,8 @@ fn map_is_on_the_page_without_addresses() {
 #[test]
 fn map_of_a_process_that_is_stopped_says_so_and_is_there_when_it_goes_on() {
     use rustix::process::Signal;
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let _turn = shared_turn();
     let mut running = start(&[]);
@@ -194,8 +194,8 @@ fn map_of_a_process_that_is_stopped_says_so_and_is_there_when_it_goes_on() {
 
 #[test]
 fn map_of_memory_that_came_home_is_empty_and_says_why() {
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let _turn = shared_turn();
     let mut running = start(&[]);

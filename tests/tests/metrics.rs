@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use uswap_tests::{Run, Running, Scratch, program, report, shared_turn, skip, uswap_binary};
+use uswap_tests::{Run, Running, Scratch, needs_uswap, program, report, shared_turn, skip, uswap_binary};
 
 const BUDGET_MIB: u64 = 48;
 
@@ -134,8 +134,8 @@ fn metrics_say_what_stat_says() {
 #[test]
 fn the_socket_is_its_owners_and_goes_with_the_run() {
     use std::os::unix::fs::PermissionsExt as _;
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let _turn = shared_turn();
     let scratch = Scratch::new();

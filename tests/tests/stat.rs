@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::time::Duration;
-use uswap_tests::{Run, full_size, program, report, skip, turn, uswap_binary};
+use uswap_tests::{Run, full_size, needs_uswap, program, report, skip, turn, uswap_binary};
 
 /// The number behind `name=` in a line.
 fn number(line: &str, name: &str) -> f64 {
@@ -153,8 +153,8 @@ fn stat_of_a_run_is_never_more_than_all_of_its_time_however_many_processes_wait(
 #[test]
 fn stat_says_once_that_what_a_program_uses_does_not_fit() {
     let _turn = turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     if !full_size() {
         return report("stat: the notice after a minute is shown in the full form only");

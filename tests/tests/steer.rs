@@ -6,8 +6,8 @@ use uswap_tests::process::Tree;
 use uswap_tests::steering::{PATIENCE, halve, must_keep_to, must_refuse, must_say, number, stat, wait_until};
 use uswap_tests::touched::{checksum, must_be_right, touch};
 use uswap_tests::{
-    MIB, Outcome, Run, Running, full_size, needs, needs_root, program, report, shared_turn, skip, turn,
-    uswap_binary,
+    MIB, Outcome, Run, Running, full_size, needs, needs_root, needs_uswap, program, report, shared_turn,
+    skip, turn, uswap_binary,
 };
 
 /// As [`touch`], for some time.
@@ -36,8 +36,8 @@ fn loads() -> [(&'static str, Run); 2] {
 #[test]
 fn a_budget_that_is_halved_holds_and_one_that_is_doubled_is_used() {
     let _turn = turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     for (name, load) in loads() {
         let mut running = load.uswap(64, &["--swap", "/var/tmp:1G"]).start();
@@ -75,8 +75,8 @@ fn memory_of_a_run_that_is_left_is_right_and_unmanaged() {
 #[test]
 fn children_of_a_run_that_is_left_are_unmanaged_too() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let seconds = if full_size() { "30" } else { "10" };
     let words = ["--threads", "4", "--bytes", "200M", "--seed", "11", "--seconds", seconds];
@@ -91,8 +91,8 @@ fn children_of_a_run_that_is_left_are_unmanaged_too() {
 #[test]
 fn a_frozen_run_takes_no_memory_and_goes_on_as_it_was() {
     let _turn = turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     // Beside it a process that is too small to be managed.
     let script = "sleep 1000 & \"$@\"; code=$?; kill $!; exit $code";

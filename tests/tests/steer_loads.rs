@@ -9,19 +9,11 @@ use std::time::Duration;
 use uswap_tests::build::Build;
 use uswap_tests::redis::{Client, server};
 use uswap_tests::steering::{enlarge, halve};
-use uswap_tests::{MIB, Run, Running, Scratch, full_size, loads, needs, skip, turn, uswap_binary};
+use uswap_tests::{MIB, Run, Running, Scratch, full_size, loads, needs, needs_uswap, turn};
 
 /// The budget of the budget test in the full form; in the short form what goes with runs of a few seconds.
 fn budget_mib(full: u64) -> u64 {
     if full_size() { full } else { 32 }
-}
-
-fn has_uswap() -> bool {
-    let has = uswap_binary().is_some();
-    if !has {
-        skip("this case is about uswap itself");
-    }
-    has
 }
 
 fn steer(running: &mut Running, name: &str, ram_mib: u64, enlarged_mib: u64) {
@@ -49,7 +41,7 @@ fn each_round_must_print_the_same(name: &str, ram_mib: u64, load: Run) {
 #[test]
 fn budget_of_sort_is_halved_and_doubled() {
     let _turn = turn();
-    if !has_uswap() {
+    if !needs_uswap() {
         return;
     }
     let scratch = Scratch::new();
@@ -63,7 +55,7 @@ fn budget_of_sort_is_halved_and_doubled() {
 #[test]
 fn budget_of_python_is_halved_and_doubled() {
     let _turn = turn();
-    if !has_uswap() || !needs(&["python3"]) {
+    if !needs_uswap() || !needs(&["python3"]) {
         return;
     }
     let ram_mib = budget_mib(256);
@@ -74,7 +66,7 @@ fn budget_of_python_is_halved_and_doubled() {
 #[test]
 fn budget_of_sqlite_is_halved_and_doubled() {
     let _turn = turn();
-    if !has_uswap() || !needs(&["sqlite3"]) {
+    if !needs_uswap() || !needs(&["sqlite3"]) {
         return;
     }
     let scratch = Scratch::new();
@@ -99,7 +91,7 @@ fn use_values(mut client: Client, count: u64, enough: &AtomicBool) {
 #[test]
 fn budget_of_redis_is_halved_and_doubled() {
     let _turn = turn();
-    if !has_uswap() || !needs(&["redis-server"]) {
+    if !needs_uswap() || !needs(&["redis-server"]) {
         return;
     }
     let ram_mib = budget_mib(200);
@@ -123,7 +115,7 @@ fn budget_of_redis_is_halved_and_doubled() {
 #[test]
 fn budget_of_make_is_halved_and_doubled() {
     let _turn = turn();
-    if !has_uswap() || !needs(&["make", "gcc"]) {
+    if !needs_uswap() || !needs(&["make", "gcc"]) {
         return;
     }
     // Without optimization it needs almost as much memory, and a third of the time.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use uswap_tests::{
-    Outcome, Run, Running, Scratch, needs, needs_root, program, report, skip, turn, uswap_binary,
+    Outcome, Run, Running, Scratch, needs, needs_root, needs_uswap, program, report, skip, turn, uswap_binary,
 };
 
 /// Runs a Python program that knows the directory of its swap file, and must end well. None: not here.
@@ -150,8 +150,8 @@ fn occurrences(pid: i32, wanted: &[u8]) -> (usize, usize) {
 #[test]
 fn swapfile_key_is_in_no_core_file_of_the_program() {
     let _turn = turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let directory = Scratch::new();
     let path = directory.path().display().to_string();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use uswap_tests::touched::{BUDGET_MIB, must_be_right, touch};
-use uswap_tests::{MIB, Outcome, Running, Scratch, SmallDisk, report, shared_turn, skip, uswap_binary};
+use uswap_tests::{MIB, Outcome, Running, Scratch, SmallDisk, needs_uswap, report, shared_turn};
 
 /// One line of the report for each swap file: bytes written to it, and the most that was in use.
 struct Use {
@@ -48,8 +48,8 @@ fn place(directory: &Path, rest: &str) -> String {
 #[test]
 fn swapfiles_are_filled_by_priority_and_equal_ones_in_turn() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let directories = ["low", "one", "two", "first"].map(|name| scratch.file(name));
@@ -73,8 +73,8 @@ fn swapfiles_are_filled_by_priority_and_equal_ones_in_turn() {
 #[test]
 fn swapfiles_one_disk_is_full_and_the_others_go_on() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let (Some(small), Some(large)) = (SmallDisk::new(48), SmallDisk::new(400)) else { return };
     let swap = [place(&small.mounted, "40M:9"), place(&large.mounted, "350M")];
@@ -93,8 +93,8 @@ fn swapfiles_one_disk_is_full_and_the_others_go_on() {
 #[test]
 fn swapfiles_one_disk_fails_to_write_and_the_others_go_on() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let (Some(failing), Some(sound)) = (SmallDisk::new(400), SmallDisk::new(400)) else { return };
     let swap = [place(&failing.mounted, "350M:9"), place(&sound.mounted, "350M")];
@@ -110,8 +110,8 @@ fn swapfiles_one_disk_fails_to_write_and_the_others_go_on() {
 #[test]
 fn swapfiles_both_disks_are_full_and_the_rule_applies() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let (Some(one), Some(other)) = (SmallDisk::new(40), SmallDisk::new(48)) else { return };
     let swap = [place(&one.mounted, "36M"), place(&other.mounted, "43M")];

@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use uswap_tests::touched::{BUDGET_MIB, must_be_right, touch};
 use uswap_tests::{
-    MIB, Run, Running, Scratch, SmallDisk, compile, full_size, needs, program, report, shared_turn, skip,
-    uswap_binary,
+    MIB, Run, Running, Scratch, SmallDisk, compile, full_size, needs, needs_uswap, program, report,
+    shared_turn, uswap_binary,
 };
 
 /// Each round brings two files, and a run may have 16.
@@ -67,8 +67,8 @@ fn churn(seconds: u64) -> Run {
 #[test]
 fn swapon_and_swapoff_under_load_lose_nothing() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     // Room for all of the file: while half of its slots are free, its blocks may still be those of parts that are not
     // empty.
@@ -109,8 +109,8 @@ fn swapon_and_swapoff_under_load_lose_nothing() {
 #[test]
 fn swapoff_without_room_leaves_the_file_in_use() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
@@ -143,8 +143,8 @@ fn waits_for_message(running: &mut Running, text: &str) -> bool {
 #[test]
 fn swapon_brings_a_run_that_is_full_back_to_its_budget() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
@@ -158,8 +158,8 @@ fn swapon_brings_a_run_that_is_full_back_to_its_budget() {
 #[test]
 fn swapon_lets_a_run_go_on_that_was_stopped_because_it_was_full() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
@@ -195,8 +195,8 @@ os.execv("/usr/bin/python3", ["python3", "-c", text])
 #[test]
 fn swapon_refuses_processes_that_may_not_open_files() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     if !needs(&["python3"]) {
         return;
@@ -290,8 +290,8 @@ int main(int count, char **words) {
 #[test]
 fn swapon_waits_for_a_child_that_is_just_forked() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     if !needs(&["gcc"]) {
         return;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use uswap_tests::{Run, Running, Scratch, needs, program, report, shared_turn, skip, uswap_binary};
+use uswap_tests::{Run, Running, Scratch, needs, needs_uswap, program, report, shared_turn, uswap_binary};
 
 /// Longer than anything here takes on a slow machine; reached only by a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -43,8 +43,8 @@ fn text(output: Output) -> String {
 #[test]
 fn a_run_is_recorded_until_it_ends_and_dumped() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let scratch = Scratch::new();
     let file = scratch.file("touch.uswap").to_string_lossy().into_owned();
@@ -168,8 +168,8 @@ fn signal(child: &Child, signal: Signal) {
 #[test]
 fn top_shows_a_run_and_gives_the_terminal_back() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     if !needs(&["script", "stty"]) {
         return;
@@ -203,8 +203,8 @@ fn top_shows_a_run_and_gives_the_terminal_back() {
 #[test]
 fn a_recording_is_replayed() {
     let _turn = shared_turn();
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     if !needs(&["script", "stty"]) {
         return;
@@ -230,8 +230,8 @@ fn a_recording_is_replayed() {
 
 #[test]
 fn without_a_terminal_or_a_run_it_says_what_to_do() {
-    if uswap_binary().is_none() {
-        return skip("this case is about uswap itself");
+    if !needs_uswap() {
+        return;
     }
     let refused = |words: &[&str], why: &str| {
         let output = uswap(words).output().expect("it starts");

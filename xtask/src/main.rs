@@ -17,6 +17,7 @@ mod package;
 mod python;
 mod rights;
 mod semver;
+mod steps;
 mod suite;
 mod tools;
 mod tree;

@@ -15,6 +15,7 @@ use crate::commands::{
     self, AGENT, EXPERIMENTS, INTEGRATION, PROFILE, PROGRAMS, VIRTUAL_TIME, cargo, with_other_atomics,
 };
 use crate::rights;
+use crate::steps::{STEPS, Step};
 
 /// Seeds that the simulator runs beside those of its tests: as many as CI has time for.
 const SIMULATOR_SEEDS: &str = "60";
@@ -87,30 +88,25 @@ impl Seen {
     }
 }
 
-type Step = fn() -> Result<Seen>;
-
-const STEPS: &[(&str, Step)] = &[
-    ("check", || crate::check::run().map(no_tests)),
-    ("fmt", || commands::fmt().map(no_tests)),
-    ("clippy", || commands::clippy().map(no_tests)),
-    ("doc", || commands::doc().map(no_tests)),
-    ("build", || commands::build().map(no_tests)),
-    ("semver", || crate::semver::lists().map(no_tests)),
-    ("unit tests", unit_tests),
-    ("fuzz", || fuzz(Some(FUZZ_SECONDS), None)),
-    ("loom", loom),
-    ("shuttle", shuttle),
-    ("simulated time", simulated_time),
-    ("simulator", simulator),
-    ("system calls", system_calls),
-    ("integration tests", integration_tests),
-    ("integration tests without rights", integration_tests_without_rights),
-    ("Python package", python_package),
-];
-
-/// The names of the steps, in their order.
-pub fn step_names() -> impl Iterator<Item = &'static str> {
-    STEPS.iter().map(|(name, _)| *name)
+fn run_step(step: Step) -> Result<Seen> {
+    match step {
+        Step::Check => crate::check::run().map(no_tests),
+        Step::Format => commands::fmt().map(no_tests),
+        Step::Clippy => commands::clippy().map(no_tests),
+        Step::Documentation => commands::doc().map(no_tests),
+        Step::Build => commands::build().map(no_tests),
+        Step::Semver => crate::semver::lists().map(no_tests),
+        Step::UnitTests => unit_tests(),
+        Step::Fuzz => fuzz(Some(FUZZ_SECONDS), None),
+        Step::Loom => loom(),
+        Step::Shuttle => shuttle(),
+        Step::SimulatedTime => simulated_time(),
+        Step::Simulator => simulator(),
+        Step::SystemCalls => system_calls(),
+        Step::IntegrationTests => integration_tests(),
+        Step::WithoutRights => integration_tests_without_rights(),
+        Step::PythonPackage => python_package(),
+    }
 }
 
 /// Runs everything.
@@ -125,7 +121,7 @@ pub fn run() -> Result<()> {
     for (name, step) in STEPS {
         println!("\n== {name}, after {} s", start.elapsed().as_secs());
         let step_start = Instant::now();
-        let result = step();
+        let result = run_step(step);
         let seconds = step_start.elapsed().as_secs();
         match result {
             Ok(step_seen) => {
@@ -140,7 +136,7 @@ pub fn run() -> Result<()> {
             Err(error) => {
                 println!("xtask: {name}: {error:#}");
                 summary.push(format!("FAIL  {seconds:>5} s  {name}"));
-                failed.push(*name);
+                failed.push(name);
             }
         }
     }

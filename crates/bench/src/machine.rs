@@ -44,16 +44,8 @@ fn file_system(mountinfo: &str, directory: &Path) -> String {
 
 /// Year, month and day (UTC), as in 2026-11-22.
 fn date(time: SystemTime) -> String {
-    let days = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() / 86_400;
-    // Years are counted from March, so that the leap day is the last; 146,097 days are 400 years.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let seconds = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let (year, month, day) = uswap_units::civil_date(seconds);
     format!("{year:04}-{month:02}-{day:02}")
 }
 

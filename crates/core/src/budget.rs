@@ -117,8 +117,8 @@ impl<'a> Budget<'a> {
     pub fn raise(&self, signal: Signal) {
         self.signal_word(signal).fetch_add(1, Ordering::Release);
     }
-    /// The count of a signal, to wait for its change. Acquire pairs with `raise`: who sees the count sees what it was
-    /// raised for, and does not wait for that.
+    /// The count of a signal, to wait for its change. Acquire pairs with `raise`: whoever sees the count sees what it
+    /// was raised for, and does not wait for that.
     pub fn signal_count(&self, signal: Signal) -> u32 {
         self.signal_word(signal).load(Ordering::Acquire) as u32
     }
@@ -147,8 +147,8 @@ impl<'a> Budget<'a> {
         }
         used
     }
-    /// The shrinker writes, or it has just brought room and goes on: who waits for room now does not wait in vain. Not
-    /// if one write takes too long.
+    /// The shrinker writes, or it has just brought room and goes on: whoever waits for room now does not wait in vain.
+    /// Not if one write takes too long.
     pub fn is_room_coming(&self, now_ns: u64) -> bool {
         let word = self.word(WRITTEN).load(Ordering::Relaxed);
         let patience = if word & IN_FLIGHT != 0 { WRITE_PATIENCE_NS } else { ROOM_PATIENCE_NS };
@@ -171,7 +171,7 @@ impl<'a> Budget<'a> {
     pub fn is_ending(&self) -> bool {
         self.word(FLAGS).load(Ordering::Relaxed) & ENDING != 0
     }
-    /// All memory is to come home, and nothing is managed from now on. Release pairs with `is_leaving`: who sees it
+    /// All memory is to come home, and nothing is managed from now on. Release pairs with `is_leaving`: whoever sees it
     /// sees that the limit was lifted before.
     pub fn set_leaving(&self) {
         self.word(FLAGS).fetch_or(LEAVING, Ordering::Release);
@@ -200,7 +200,7 @@ impl<'a> Budget<'a> {
     pub fn pass(&self) -> u64 {
         self.word(PASS).load(Ordering::Relaxed)
     }
-    /// The supervisor is gone: somebody has seen that nobody holds its lock. Release pairs with `is_abandoned`: who
+    /// The supervisor is gone: somebody has seen that nobody holds its lock. Release pairs with `is_abandoned`: whoever
     /// sees it sees what the supervisor did at last, as the caller does.
     pub fn set_abandoned(&self) {
         self.word(ABANDONED).store(1, Ordering::Release);

@@ -7,7 +7,7 @@
 //! is none; the lists are bitmaps, changed by single atomic operations, so that there is no lock that all share; and
 //! nothing is ever taken off the lists while it is worked on, so that nothing is lost when a process dies.
 //!
-//! The only lock is that of a cluster. It names its holder (`lock`); who takes it over from the dead repairs the
+//! The only lock is that of a cluster. It names its holder (`lock`); whoever takes it over from the dead repairs the
 //! cluster from the truth (the swap words, the slot counts) and its place on the lists from that.
 //!
 //! Must hold: a slot that the truth says is used has its bit set, while nobody holds the cluster's lock; a slot whose
@@ -492,8 +492,8 @@ impl<'a, T: SlotUsage> Clusters<'a, T> {
 /// Slots that the truth says are free, and that are given back together: a lock is taken for each cluster, not for each
 /// slot.
 ///
-/// Must hold: who collects has said `begin` to its locker, and gives all back before it says `end`; if it dies before,
-/// `audit` finds them.
+/// Must hold: whoever collects has said `begin` to its locker, and gives all back before it says `end`; if it dies
+/// before, `audit` finds them.
 pub(crate) struct Freed<'c, 'a, T> {
     clusters: &'c Clusters<'a, T>,
     cluster: Option<ClusterId>,
@@ -532,8 +532,8 @@ struct Want {
     from: u32,
 }
 
-/// Another place for each home, and after each place another one: who goes on to the next cluster meets nobody who does
-/// the same.
+/// Another place for each home, and after each place another one: whoever goes on to the next cluster meets nobody who
+/// does the same.
 fn scattered(last: ClusterId, home: u32) -> u32 {
     // Fibonacci hashing: consecutive keys go far apart.
     let mixed = (u64::from(last.number()) << 8 | u64::from(home)).wrapping_mul(0x9E37_79B9_7F4A_7C15);

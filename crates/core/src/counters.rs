@@ -137,7 +137,7 @@ impl<'a> Counters<'a> {
         }
         self.words[counter as usize].load(Ordering::Relaxed)
     }
-    /// Who waits for another thread is not counted: that one is.
+    /// Whoever waits for another thread is not counted: that one is.
     fn stall_ns(&self) -> u64 {
         let counted = FAULT_SOURCES.iter().filter(|(source, _)| *source != FaultSource::Woken);
         counted.map(|&(source, _)| self.latency(source).total_ns()).sum()

@@ -202,7 +202,7 @@ impl DropBehind {
 
     /// Looks at all samples.
     pub fn look(&mut self, now: u64, sample_state: impl Fn(Sample) -> SampleState) {
-        // Who goes round comes to what the hand chose no later than to what it went past.
+        // Whoever goes round comes to what the hand chose no later than to what it went past.
         let soon = match self.samples[Chosen::Behind as usize].back_after {
             0 => self.patience,
             back_after => self.patience.min(back_after * 3 / 2 + self.patience / 16),

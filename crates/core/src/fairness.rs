@@ -16,7 +16,7 @@
 use crate::working_set::WorkingSet;
 use uswap_units::CHUNK_PAGES;
 
-/// The weight of who has none.
+/// The weight of whoever has none.
 pub const WEIGHT_DEFAULT: u64 = 100;
 /// The largest. The smallest is 1.
 pub const WEIGHT_MAX: u64 = 10_000;
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(shares(&[half, holding(5000)]), [50, 50]);
         // Nobody else has anything.
         assert_eq!(shares(&[protected, holding(0), protected]), [50, 0, 50]);
-        // Who is ahead among those knows that it would give what is protected.
+        // Whoever is ahead among those knows that it would give what is protected.
         let ahead = Account { holding: protected, pass: 1 << 40 };
         let behind = Account { holding: protected, pass: 0 };
         let expected = ReclaimDecision::Others { burden: 10_000, protection: Protection::Gives };

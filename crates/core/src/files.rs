@@ -4,8 +4,12 @@
 //! file and the byte in the file.
 //!
 //! ```text
-//! slots   0 .. a.slots | gap | b.first .. b.first + b.slots | gap | ...      each file starts at a cluster; the gap is as long as the longest read
-//! word 0: 63..48 priority  47..16 descriptor  15..8 kind  3..2 state  1 direct  0 known     1: first slot  2: slots  3: its clusters' first word  4: bytes written  5: most slots used
+//! slots   0 .. a.slots | gap | b.first .. b.first + b.slots | gap | ...
+//!         each file starts at a cluster; a gap is as long as the longest read
+//!
+//! word 0  63..48 priority  47..16 descriptor  15..8 kind  3..2 state  1 direct  0 known
+//! word 1  first slot       2  slots           3  its clusters' first word
+//! word 4  bytes written    5  most slots used
 //!
 //! Opening --(every process has it open)--> InUse <--(could not be emptied)-- Draining --(emptied)--> Gone
 //!    '----------------(one cannot)-----------------------------------------------------------------> Gone
@@ -13,9 +17,9 @@
 //! Must hold: files lie in the order of their numbers, and no read of what lies together reaches from one into the
 //! next. Only a file in use takes writes; what is in one that is drained is only read and moved; and a file that is
 //! gone keeps its number and its slots: nothing is ever written there again, so a swap word that named a place of it is
-//! told from any other. The supervisor alone changes the table; who reads it meets a file whole, or not at all. Called
-//! by the supervisor and `sim`, which add files (through [`crate::slots`]) and take them away, by `engine`, which reads
-//! and writes, and by `host`, which opens and closes.
+//! told from any other. The supervisor alone changes the table; whoever reads it meets a file whole, or not at all.
+//! Called by the supervisor and `sim`, which add files (through [`crate::slots`]) and take them away, by `engine`,
+//! which reads and writes, and by `host`, which opens and closes.
 
 use crate::clusters::{CLUSTER_SLOTS, Search, Space};
 use crate::held_files::HeldFiles;
@@ -244,7 +248,7 @@ impl<'a> SwapFiles<'a> {
 
     /// Grows whenever a file is added or changes its state.
     pub fn changes(&self) -> u64 {
-        // Acquire pairs with `note_change`: who sees the number sees the change.
+        // Acquire pairs with `note_change`: whoever sees the number sees the change.
         self.words[CHANGES].load(Ordering::Acquire)
     }
     fn note_change(&self) {
@@ -254,8 +258,8 @@ impl<'a> SwapFiles<'a> {
 
     /// What a process must do that has these files open. It looks after it has said that it lives.
     pub fn to_follow(self, held: HeldFiles) -> impl Iterator<Item = Follow> + use<'a> {
-        // Pairs with that in `MmTable::look_for`: either we see a change that was made ahead of it, or who looks there
-        // for processes that do not follow the change sees that this one lives.
+        // Pairs with that in `MmTable::look_for`: either we see a change that was made ahead of it, or whoever looks
+        // there for processes that do not follow the change sees that this one lives.
         fence(Ordering::SeqCst);
         self.all().filter_map(move |file| match file.state {
             FileState::Gone => held.has_answered(file.id).then_some(Follow::Close(file.id)),

@@ -6,8 +6,8 @@
 //! gives back  clear the bit | fence | does somebody wait? | wake one
 //! ```
 //!
-//! Must hold: who gives a thing back asks afterwards whether somebody waits, with a fence between. Then one of the two
-//! sees the other: who waits sees the bit cleared, or is counted. A model checker goes through all orders
+//! Must hold: whoever gives a thing back asks afterwards whether somebody waits, with a fence between. Then one of the
+//! two sees the other: whoever waits sees the bit cleared, or is counted. A model checker goes through all orders
 //! (`loom_tests::lending`).
 //!
 //! Called by `host`, which lends workspaces and evictors.

@@ -13,18 +13,21 @@
 //! | [`swap_word`], [`swap_table`] | where the content of an entry is, and who shares it |
 //! | [`pool`] | compressed content in RAM, in cells |
 //! | [`clusters`] | hands out entries and slots, in groups of 512 |
-//! | [`slots`], [`files`], [`held_files`] | the room of the swap files, the files, and which of them a process has open |
+//! | [`slots`], [`files`] | the room of the swap files, and the files |
+//! | [`held_files`] | which of them a process has open |
 //! | [`file_key`] | what the files are sealed with |
 //! | [`readahead_buffers`] | parts of a file that were read ahead of a fault |
 //! | [`mm`] | the processes of a run, one record each |
 //! | [`memory_map`], [`map_table`] | where the memory of a process is, counted, and where it is told |
 //! | [`budget`], [`balance`] | used memory and its limit in shared words; the watermarks, and how much to reclaim |
 //! | [`fairness`], [`throttling`] | from which process pages are taken, and what a fault does that needs room |
-//! | [`pool_share`], [`reuse`] | how large the pool is and how it compresses; after how many others a stored page comes back |
+//! | [`pool_share`] | how large the pool is and how it compresses |
+//! | [`reuse`] | after how many others a stored page comes back |
 //! | [`drop_behind`] | whether what a program has just gone past goes first |
 //! | [`refault_stats`], [`working_set`] | what was taken from a process and came back, and whether that was in use |
 //! | [`write_limit`] | how many bytes may be written in a day |
-//! | [`counters`], [`histogram`], [`latency`], [`stall`] | what is counted: events, sizes, and how long faults and processes wait |
+//! | [`counters`] | what is counted |
+//! | [`histogram`], [`latency`], [`stall`] | sizes, and how long faults and processes wait |
 //! | [`range_set`] | ranges of addresses of one process |
 //! | [`plant`] | bugs that the model checkers must find |
 //!

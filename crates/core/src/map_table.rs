@@ -85,7 +85,7 @@ impl<'a> MapTable<'a> {
             // An exchange as `put` is one: whatever comes late is ahead of it, or fails.
             word.swap(request.tag(), Ordering::Relaxed);
         }
-        // Release pairs with `asked_of`: who sees the request finds words that are its own.
+        // Release pairs with `asked_of`: whoever sees the request finds words that are its own.
         self.head[REQUEST].store(request.0, Ordering::Release);
         request
     }
@@ -150,7 +150,7 @@ impl<'a> MapTable<'a> {
     /// Says that the answer is complete, as the process that is asked.
     pub fn publish(&self, request: MapRequest) {
         let next = request.at(COMPLETE);
-        // Release pairs with `is_complete`: who sees that sees the values.
+        // Release pairs with `is_complete`: whoever sees that sees the values.
         let _or_withdrawn =
             self.head[REQUEST].compare_exchange(request.0, next, Ordering::Release, Ordering::Relaxed);
     }

@@ -13,11 +13,12 @@
 //! `engine` and `sim`, which act as one of these processes, by the supervisor, which looks at all of them, and by
 //! `experiments`.
 //!
-//! Memory order: who changes the state of a record has written the rest of it before (Release: `announce`, `withdraw`,
-//! `set_state`, `set_forked`, `claim_forked`, `begin_reaping`, `free`), and who looks at the state sees that (Acquire:
-//! `state`, `pid`, `has_process`, `is_held_by`, and `take`, which finds it emptied). `set_root` pairs with `root`:
-//! the page of the root was zeroed before. `end` pairs with `is_in_the_middle`: who sees nothing begun sees all of it
-//! done. The plain numbers, from the resident pages to the weight, guard nothing: each is read for itself.
+//! Memory order: whoever changes the state of a record has written the rest of it before (Release: `announce`,
+//! `withdraw`, `set_state`, `set_forked`, `claim_forked`, `begin_reaping`, `free`), and whoever looks at the state sees
+//! that (Acquire: `state`, `pid`, `has_process`, `is_held_by`, and `take`, which finds it emptied). `set_root` pairs
+//! with `root`: the page of the root was zeroed before. `end` pairs with `is_in_the_middle`: whoever sees nothing begun
+//! sees all of it done. The plain numbers, from the resident pages to the weight, guard nothing: each is read for
+//! itself, and needs none of the orders that it has (`plain_fields`).
 
 use crate::fairness::{Account, Holding};
 use crate::held_files::HeldFiles;
@@ -197,7 +198,7 @@ impl<'a> MmTable<'a> {
         self.take_with_lock(holder, |_| true, |_| ())
     }
     /// Takes a free record whose lock `try_lock` got; `unlock` gives up the lock of one that was taken meanwhile. So
-    /// who finds a record that a process holds, and its lock free, knows that this process is gone.
+    /// whoever finds a record that a process holds, and its lock free, knows that this process is gone.
     pub fn take_with_lock(
         &self,
         holder: RecordHolder,
@@ -226,8 +227,8 @@ impl<'a> MmTable<'a> {
     }
     /// Whether all who read swap files have this one open, which was in the table before.
     ///
-    /// Only who lives is asked: a child that has not claimed its record reads nothing yet, and who says that it lives
-    /// looks at the table afterwards.
+    /// Only whoever lives is asked: a child that has not claimed its record reads nothing yet, and whoever says that it
+    /// lives looks at the table afterwards.
     pub fn have_open(&self, file: FileId) -> HaveOpen {
         self.look_for(|held| match held {
             held if held.reads_none() => None,
@@ -247,7 +248,7 @@ impl<'a> MmTable<'a> {
     /// What is in the way at the first process where something is.
     fn look_for(&self, hindrance: impl Fn(HeldFiles) -> Option<fn(u32) -> HaveOpen>) -> HaveOpen {
         if !is_planted(Plant::NoFenceBehindAChangeOfFiles) {
-            // Pairs with that in `SwapFiles::to_follow`: who is not seen here sees what was changed ahead of this.
+            // Pairs with that in `SwapFiles::to_follow`: whoever is not seen here sees what was changed ahead of this.
             fence(Ordering::SeqCst);
         }
         let live = self.in_use().filter(|mm| mm.state() == MmState::Live);
@@ -372,7 +373,7 @@ impl MmRecord<'_> {
     }
     /// True of a record that nobody has taken so far.
     fn was_never_used(&self) -> bool {
-        // Acquire pairs with `free`: who sees it free again sees that it was given back.
+        // Acquire pairs with `free`: whoever sees it free again sees that it was given back.
         self.words[STATE].load(Ordering::Acquire) == 0 && self.words[GIVEN_BACK].load(Ordering::Relaxed) == 0
     }
     /// Root of its page table, once it has one.
@@ -440,8 +441,8 @@ impl MmRecord<'_> {
     pub fn raise_pass_to(&self, pass: u64) {
         self.words[PASS].fetch_max(pass, Ordering::Relaxed);
     }
-    /// One more of its threads waits for a page. Who dies in between takes the count along, since the record ends with
-    /// the process.
+    /// One more of its threads waits for a page. Whoever dies in between takes the count along, since the record ends
+    /// with the process.
     pub fn begin_wait(&self) {
         self.words[WAITS].fetch_add(1, Ordering::Relaxed);
     }

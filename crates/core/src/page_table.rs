@@ -10,7 +10,7 @@
 //! Memory order: `free` pairs with `allocate`, which finds a page of zeros, and `leaf_or_allocate` hooks that in with
 //! Release for the Acquire of `leaf` and `find_or_skip`. `touched` is raised behind the owner word (AcqRel), for the
 //! Acquire of `reap` and `used_count`. The word that `free_empty_leaves` finds 0 (Acquire) was left so by
-//! `PageWordRef::remove` or `finish_removed` (Release): who had the page is done with the word. `Leaf::word` is as
+//! `PageWordRef::remove` or `finish_removed` (Release): whoever had the page is done with the word. `Leaf::word` is as
 //! `PageWordRef::load`. Inside the exclusive gate nobody else hooks pages in or out: there the gate is what orders, and
 //! the Acquire and Release of `leaf_or_allocate` and `unhook` only say the same once more. What the dead wrote is seen
 //! because the kernel says that they are dead: the Acquire of the owner word in `reap` guards nothing.

@@ -14,8 +14,8 @@
 //!   then.
 //! * detail, of a present page: whether it is protected, and which evictor has it; see `present`.
 //! * detail, of a swapped page: when it went, on the clock of [`Reuse`](crate::reuse::Reuse).
-//! * heat: how often in a row the page came back soon, up to 3. rest: so many more times the hand passes it by; of a
-//!   swapped page its first bit is `REWRITTEN`, see `present`.
+//! * heat: how often in a row the page came back soon, up to 3. rest: how many more times the hand passes it by;
+//!   of a swapped page its first bit is `REWRITTEN`, see `present`.
 //!
 //! Must hold: the newest content of a managed page is where the state says, and nowhere else. Walking to a word and
 //! locking it happens under the gate, so a leaf is never freed in between. Called by `engine`, which makes one word of
@@ -226,8 +226,9 @@ pub enum Afterwards {
     Unmanaged,
 }
 
-/// Which chunks of a block may have a page to evict, bit i for chunk i. Who makes a word evictable sets the bit of its
-/// chunk afterwards; who looks for such pages clears it before. So a bit that is clear means that nobody needs to look.
+/// Which chunks of a block may have a page to evict, bit i for chunk i. Whoever makes a word evictable sets the bit of
+/// its chunk afterwards; whoever looks for such pages clears it before. So a bit that is clear means that nobody needs
+/// to look.
 #[derive(Clone, Copy)]
 pub struct EvictableChunks<'a>(pub(crate) &'a AtomicU64);
 
@@ -264,7 +265,7 @@ impl PageWordRef<'_> {
         }
     }
 
-    /// The value now. `Acquire` pairs with the `Release` of `commit`: who sees a place also sees the content there.
+    /// The value now. `Acquire` pairs with the `Release` of `commit`: whoever sees a place also sees the content there.
     pub fn load(self) -> PageWord {
         PageWord(self.word.load(Ordering::Acquire))
     }
@@ -387,7 +388,7 @@ impl PageWordRef<'_> {
 
     /// Managed -> active, if still managed.
     ///
-    /// `AcqRel` pairs with `load` and `try_lock`: who may evict the page sees what was done to it before.
+    /// `AcqRel` pairs with `load` and `try_lock`: whoever may evict the page sees what was done to it before.
     pub fn activate(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & MANAGED != 0 {
@@ -400,7 +401,8 @@ impl PageWordRef<'_> {
 
     /// The page must stay resident from now on, if it is managed.
     ///
-    /// `AcqRel` pairs with `lock_isolated`, which fails from now on, and with the `commit` of who evicted it before.
+    /// `AcqRel` pairs with `lock_isolated`, which fails from now on, and with the `commit` of whoever evicted it
+    /// before.
     pub fn pin(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & MANAGED != 0 && seen & PINNED == 0 {
@@ -424,7 +426,7 @@ impl PageWordRef<'_> {
         if PageWord(seen).rest() == 0 {
             return false;
         }
-        // Who works on the page, or stores it, knows the word as it is: then this look does not count.
+        // Whoever works on the page, or stores it, knows the word as it is: then this look does not count.
         if PageWord(seen).is_at_rest() {
             let next = seen - REST_ONE;
             let _counts = self.word.compare_exchange(seen, next, Ordering::Relaxed, Ordering::Relaxed);

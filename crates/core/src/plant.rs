@@ -11,8 +11,8 @@
 pub(crate) enum Plant {
     /// A weakened memory ordering: `publish` makes an entry visible before its hash and its content.
     PublishRelaxed,
-    /// A dropped second look: who frees a slot clears its bit, though an audit may have done that, and somebody else
-    /// owns the slot by now.
+    /// A dropped second look: whoever frees a slot clears its bit, though an audit may have done that, and somebody
+    /// else owns the slot by now.
     FreeWithoutLook,
     /// A dropped second look: what was copied out of a readahead buffer may be of another part by then.
     CopyWithoutLook,

@@ -8,23 +8,23 @@
 //! state word of a zspage: 63..48 owner+1   47..40 cells-per-zspage   39..32 state   31..0 used cells
 //! header of a cell:       63..48 owner+1 while reserved, 0 once written   47..32 length   31..0 swap id
 //! ```
-//! Must hold: a bit in the cell map is set by the owner only, and cleared by who took the cell's name out of the swap
-//! word. The used count is never below the number of bits: it is raised before a bit is set and lowered after it is
-//! cleared. A process killed in between leaves it one too high, and that zspage is not given back; one too low would
+//! Must hold: a bit in the cell map is set by the owner only, and cleared by whoever took the cell's name out of the
+//! swap word. The used count is never below the number of bits: it is raised before a bit is set and lowered after it
+//! is cleared. A process killed in between leaves it one too high, and that zspage is not given back; one too low would
 //! give back cells in use. Bitmaps of offers are hints: the state word is the truth. Called by `engine`, which stores,
 //! loads and frees, by `host` and `sim`, which count what is used, and by the supervisor, which sets the limit.
 //!
-//! Memory order: changes of a state word are exchanges (AcqRel), and `released` leaves 0 there (Release). So who adopts
-//! a zspage sees the bits that its owner before has set, and those that `free` has cleared, as does who looks whether
-//! one is full (`disown_full`); who takes the memory of an empty one (`begin_release`) sees that all who freed cells
-//! there are done with them; and who takes an unused one (`take_used_before`, `take_fresh`) sees its memory given back.
-//! An offer is made behind the change of the state word that it is for (Release: `offer`), and who takes it sees that
-//! change (Acquire: `adopt_offered`, `take_used_before`). In the map a bit is set behind the header and the count
-//! (Release: `take_cell`) for who finds it set (Acquire: `reap`, `written_cells`), and cleared behind the last look at
-//! the cell (Release: `free`) for who finds it clear (Acquire: `take_cell`). `resident` is lowered when the memory is
-//! given back and raised before other memory is used, so the limit is one of memory. `fresh` only says how far there is
-//! something to look at, and its order guards nothing; nor does that of the owner in `reap`: what the dead wrote is
-//! seen because the kernel says that they are dead.
+//! Memory order: changes of a state word are exchanges (AcqRel), and `released` leaves 0 there (Release). So whoever
+//! adopts a zspage sees the bits that its owner before has set, and those that `free` has cleared, as does whoever
+//! looks whether one is full (`disown_full`); whoever takes the memory of an empty one (`begin_release`) sees that all
+//! who freed cells there are done with them; and whoever takes an unused one (`take_used_before`, `take_fresh`) sees
+//! its memory given back. An offer is made behind the change of the state word that it is for (Release: `offer`), and
+//! whoever takes it sees that change (Acquire: `adopt_offered`, `take_used_before`). In the map a bit is set behind the
+//! header and the count (Release: `take_cell`) for whoever finds it set (Acquire: `reap`, `written_cells`), and cleared
+//! behind the last look at the cell (Release: `free`) for whoever finds it clear (Acquire: `take_cell`). `resident` is
+//! lowered when the memory is given back and raised before other memory is used, so the limit is one of memory. `fresh`
+//! only says how far there is something to look at, and its order guards nothing; nor does that of the owner in `reap`:
+//! what the dead wrote is seen because the kernel says that they are dead.
 
 pub mod compaction;
 
@@ -218,11 +218,11 @@ impl<'a> Pool<'a> {
         mm.to_word() << OWNER_SHIFT
     }
 
-    /// Gives up the right to allocate in a zspage, if it is still full: who frees a cell afterwards offers it. False:
-    /// there is room again.
+    /// Gives up the right to allocate in a zspage, if it is still full: whoever frees a cell afterwards offers it.
+    /// False: there is room again.
     fn disown_full(&self, zspage: ZspageId) -> bool {
         let state = &self.states[zspage.index()];
-        // Acquire pairs with `free`: who sees the lower count finds the cleared bit.
+        // Acquire pairs with `free`: whoever sees the lower count finds the cleared bit.
         let mut seen = state.load(Ordering::Acquire);
         while seen & USED_MASK >= u64::from(Self::cells(seen)) {
             let next = seen & !(0xFFFF << OWNER_SHIFT);
@@ -355,8 +355,8 @@ impl<'a> Pool<'a> {
         padded[..rest.len()].copy_from_slice(rest);
         let last = (!rest.is_empty()).then_some(&padded);
         for (word, bytes) in words[1..].iter().zip(whole.iter().chain(last)) {
-            // Release pairs with `read`: who copies these bytes for the blob that was here before finds it gone from
-            // the swap word.
+            // Release pairs with `read`: whoever copies these bytes for the blob that was here before finds it gone
+            // from the swap word.
             word.store(u64::from_le_bytes(*bytes), Ordering::Release);
         }
         // From here on a reaper leaves the cell alone, since any process may be freeing it: publish next.

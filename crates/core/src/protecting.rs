@@ -41,9 +41,9 @@ impl Protecting {
     /// Said before the words are looked at. In the range before all is protected that will be.
     pub fn begin(&self, evictor: EvictorId, range: PageRange) {
         let [start, end] = &self.ranges[evictor.index() as usize];
-        // Pairs with the `Acquire` of who looks, as that in `end`: it may see this start with the end of before.
+        // Pairs with the `Acquire` of whoever looks, as that in `end`: it may see this start with the end of before.
         start.store(range.start().number(), Ordering::Release);
-        // Pairs with the `Acquire` of who looks: an end comes with its start.
+        // Pairs with the `Acquire` of whoever looks: an end comes with its start.
         end.store(range.end().number(), Ordering::Release);
         // Pairs with the fence of `covers`.
         fence(Ordering::SeqCst);
@@ -51,7 +51,7 @@ impl Protecting {
 
     /// All is protected that will be.
     pub fn end(&self, evictor: EvictorId) {
-        // Pairs with the `Acquire` of who looks: what it fills then is not protected any more.
+        // Pairs with the `Acquire` of whoever looks: what it fills then is not protected any more.
         self.ranges[evictor.index() as usize][1].store(0, Ordering::Release);
     }
 

@@ -1,13 +1,13 @@
 //! A few ranges of pages that any thread of a process may add, look at and take out, without locks. Private to a
 //! process, and `const`: it is made for statics.
 //!
-//! Must hold: a set may say too much, never too little. So who adds a range learns whether it found a place, and what
-//! is left of one that is cut in two stays whole if there is no second place. Called by `host`: for what is not managed
-//! (stacks), and for what the program keeps in RAM.
+//! Must hold: a set may say too much, never too little. So whoever adds a range learns whether it found a place, and
+//! what is left of one that is cut in two stays whole if there is no second place. Called by `host`: for what is not
+//! managed (stacks), and for what the program keeps in RAM.
 //!
-//! Memory order: a range is put in and taken out with Release (`add`, `subtract`, `clear`), for the Acquire of who
-//! looks (`iter`, `subtract`) or takes a place that has become free (`add`): who finds a range, or does not find it any
-//! more, sees what was done before. The range itself is one word, and needs no order.
+//! Memory order: a range is put in and taken out with Release (`add`, `subtract`, `clear`), for the Acquire of whoever
+//! looks (`iter`, `subtract`) or takes a place that has become free (`add`): whoever finds a range, or does not find it
+//! any more, sees what was done before. The range itself is one word, and needs no order.
 
 use crate::page_table::ALL_PAGES;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub struct RangeSet<const PLACES: usize>([AtomicU64; PLACES]);
 pub struct Entry<'a>(&'a AtomicU64);
 
 impl Entry<'_> {
-    /// Takes the range out. Release: who does not find it sees what happened before.
+    /// Takes the range out. Release: whoever does not find it sees what happened before.
     pub fn clear(&self) {
         self.0.store(0, Ordering::Release);
     }

@@ -124,7 +124,7 @@ impl<'a> ReadaheadBuffers<'a> {
         let last = if count > 0 { all.states[CURSOR].load(Ordering::Relaxed) as usize } else { 0 };
         (1..=count).map(move |ahead| {
             let index = (last + ahead) % count;
-            // Acquire pairs with `finish`: who sees that a part is held sees its content.
+            // Acquire pairs with `finish`: whoever sees that a part is held sees its content.
             (index, all.state(index).load(Ordering::Acquire))
         })
     }
@@ -232,7 +232,7 @@ impl<'a> ReadaheadBuffers<'a> {
                 let slots = content.chunks(PAGE_BYTES);
                 for (slot, words) in slots.zip(self.content(task.index).chunks(SLOT_WORDS)) {
                     for (bytes, word) in slot.as_chunks().0.iter().zip(words) {
-                        // Release: who copies this sees the state that it now has, or one after it.
+                        // Release: whoever copies this sees the state that it now has, or one after it.
                         word.store(u64::from_le_bytes(*bytes), Ordering::Release);
                     }
                 }

@@ -46,8 +46,8 @@ impl TakenPages {
     }
     /// How many pages that are not in RAM are in use: they will come back, if all goes on as it did.
     ///
-    /// Who comes in at a rate and stays for a time is there in the number of rate times time (Little's law). Here time
-    /// is counted in pages stored.
+    /// Whoever comes in at a rate and stays for a time is there in the number of rate times time (Little's law). Here
+    /// time is counted in pages stored.
     pub fn away_in_use(self) -> u64 {
         self.distance / self.stored_of_all.max(1)
     }

@@ -3,8 +3,8 @@
 //! The creator writes the geometry into the header; whoever maps the segment later computes the same layout from it.
 //!
 //! Must hold: no two tables share a word, each starts at a page border, but for those in the header, and where they are
-//! follows from the geometry alone. The magic number is written last: who finds it finds the rest of the header. Called
-//! by the supervisor and `sim`, which create a segment, by `host`, which opens it, and by `engine`, `fuzz` and
+//! follows from the geometry alone. The magic number is written last: whoever finds it finds the rest of the header.
+//! Called by the supervisor and `sim`, which create a segment, by `host`, which opens it, and by `engine`, `fuzz` and
 //! `experiments`, which get their views of tables here.
 
 use crate::budget::{BUDGET_WORDS, Budget};
@@ -207,7 +207,7 @@ impl<'a> Segment<'a> {
             word.store(value, Ordering::Relaxed);
         }
         words[READAHEAD].store(u64::from(geometry.readahead), Ordering::Relaxed);
-        // Release pairs with `geometry_of`: who finds the magic number finds the rest of the header.
+        // Release pairs with `geometry_of`: whoever finds the magic number finds the rest of the header.
         words[0].store(MAGIC, Ordering::Release);
         let segment = Segment { words, layout, me: SUPERVISOR, contended: spin };
         segment.pool().set_limit_bytes(u64::from(geometry.zspages) * ZSPAGE_BYTES as u64);
@@ -249,14 +249,15 @@ impl<'a> Segment<'a> {
     pub fn sources(&self) -> [u64; 2] {
         [SOURCES, SOURCES + 1].map(|index| self.words[index].load(Ordering::Relaxed))
     }
-    /// Says which sources the creator was built from: who opens the segment must be of the same.
+    /// Says which sources the creator was built from: whoever opens the segment must be of the same.
     pub fn set_sources(&self, sources: [u64; 2]) {
         for (word, value) in self.words[SOURCES..].iter().zip(sources) {
             word.store(value, Ordering::Relaxed);
         }
     }
 
-    /// Whether nobody has said this before. Who gets `true` says it. That is one exchange: AcqRel guards nothing else.
+    /// Whether nobody has said this before. Whoever gets `true` says it. That is one exchange: AcqRel guards nothing
+    /// else.
     pub fn is_first_to_say(&self, what: Notice) -> bool {
         self.words[SAID].fetch_or(what as u64, Ordering::AcqRel) & what as u64 == 0
     }

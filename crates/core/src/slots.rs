@@ -49,7 +49,7 @@ impl Counts<'_> {
         &self.words[(slot.number() / SLOTS_PER_WORD) as usize]
     }
     fn count(&self, slot: SlotId) -> u8 {
-        // Acquire pairs with `subtract`: who finds the slot free sees that its last user is done with it.
+        // Acquire pairs with `subtract`: whoever finds the slot free sees that its last user is done with it.
         (self.word(slot).load(Ordering::Acquire) >> shift_of(slot)) as u8
     }
     fn add(&self, slot: SlotId) {
@@ -154,8 +154,8 @@ impl<'a> SlotMap<'a> {
         self.all().count(slot)
     }
 
-    /// One user of a slot less. True if it was the last. AcqRel pairs with `add`, and with itself: who is the last sees
-    /// that the others are done.
+    /// One user of a slot less. True if it was the last. AcqRel pairs with `add`, and with itself: whoever is the last
+    /// sees that the others are done.
     fn subtract(&self, slot: SlotId) -> bool {
         let shift = shift_of(slot);
         let before = self.all().word(slot).fetch_sub(1 << shift, Ordering::AcqRel);

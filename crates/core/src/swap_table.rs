@@ -110,7 +110,7 @@ impl<'a> SwapTable<'a> {
     /// Changes the word by `change` until it sticks; None from `change` means "leave it".
     fn update(&self, id: SwapId, mut change: impl FnMut(SwapWord) -> Option<SwapWord>) -> (SwapWord, bool) {
         let word = &self.words[id.index()];
-        // Acquire: who frees a cell must see all uses of it; Release: who reads a new place sees its content.
+        // Acquire: whoever frees a cell must see all uses of it; Release: whoever reads a new place sees its content.
         let mut seen = word.load(Ordering::Acquire);
         loop {
             let Some(next) = change(SwapWord(seen)) else { return (SwapWord(seen), false) };
@@ -193,7 +193,7 @@ impl<'a> SwapTable<'a> {
     fn cancel_for_the_dead(&self, first: SwapId, count: u32) {
         for id in first.run(count) {
             debug_assert_eq!(self.load(id).content(), Content::Reserved);
-            // Release pairs with `is_used` of `Entries`: who had reserved it is done with it.
+            // Release pairs with `is_used` of `Entries`: whoever had reserved it is done with it.
             self.words[id.index()].store(0, Ordering::Release);
         }
         self.clusters().free(first, count);
@@ -209,8 +209,8 @@ impl<'a> SwapTable<'a> {
 
     /// The count of the word is full: half of it moves to the other word.
     ///
-    /// The other word counts first: who dies in between leaves an entry that is never freed, not one that is freed too
-    /// early.
+    /// The other word counts first: whoever dies in between leaves an entry that is never freed, not one that is freed
+    /// too early.
     #[cold]
     fn share_beyond(&self, id: SwapId) {
         self.locker.begin();
@@ -237,8 +237,8 @@ impl<'a> SwapTable<'a> {
             let more = self.more_of(id, seen);
             let moved = more.min(u64::from(COUNT_MOVED));
             let next = seen.with_count(seen.count() + moved as u32).with_more(more > moved);
-            // Who is faster leaves it to us or to the next. As in `share_beyond`: counted twice for a moment, and never
-            // not at all.
+            // Whoever is faster leaves it to us or to the next. As in `share_beyond`: counted twice for a moment, and
+            // never not at all.
             if seen.has_more() && seen.count() == 1 && self.change(id, seen, next) {
                 self.more[id.index()].store(more - moved, Ordering::Relaxed);
             }
@@ -280,8 +280,8 @@ impl<'a> SwapTable<'a> {
     /// One page less refers to each of these entries. `release` is told what those named whose last reference it was.
     ///
     /// Entries that follow each other in a cluster are given back under one hold of its lock, at the end. Each is put
-    /// before the next one is asked for: so that who takes the names out of page words meanwhile, and is killed, has
-    /// one reference in hand and no more.
+    /// before the next one is asked for: so that whoever takes the names out of page words meanwhile, and is killed,
+    /// has one reference in hand and no more.
     pub fn put_each(&self, ids: impl IntoIterator<Item = SwapId>, mut release: impl FnMut(Content)) {
         self.locker.begin();
         let clusters = self.clusters();

@@ -7,9 +7,9 @@
 //! unlocks   unlock the word | fence | does somebody wait? | wakeups + 1 | wake
 //! ```
 //!
-//! Must hold: who unlocks a word asks afterwards whether somebody waits, with [`behind_unlocking`] between. Then one of
-//! the two sees the other: who waits sees the word unlocked, or is counted. And who has seen the new wake-up sees the
-//! word unlocked, so that nobody sleeps for one that was. A model checker goes through all orders
+//! Must hold: whoever unlocks a word asks afterwards whether somebody waits, with [`behind_unlocking`] between. Then
+//! one of the two sees the other: whoever waits sees the word unlocked, or is counted. And whoever has seen the new
+//! wake-up sees the word unlocked, so that nobody sleeps for one that was. A model checker goes through all orders
 //! (`loom_tests::waiting`).
 //!
 //! Called by `engine`, for faults and mapping calls that find a word locked, and for whoever unlocks one.
@@ -34,7 +34,7 @@ impl Default for WaitQueue {
 /// Between the unlocking of words and the question for each whether somebody [`waits`](WaitQueue::begin_wakeup).
 pub fn behind_unlocking() {
     if !is_planted(Plant::NoFenceBehindUnlocking) {
-        // Pairs with that in `begin`: who waits sees the word unlocked, or we see that it waits.
+        // Pairs with that in `begin`: whoever waits sees the word unlocked, or we see that it waits.
         fence(Ordering::SeqCst);
     }
 }
@@ -44,8 +44,8 @@ impl WaitQueue {
     /// answer. [`end`](WaitQueue::end) follows.
     pub fn begin(&self) -> u32 {
         self.waiters.fetch_add(1, Ordering::Relaxed);
-        // Acquire pairs with the Release in `begin_wakeup`: who sees the wake-up sees the word unlocked, and does not
-        // sleep.
+        // Acquire pairs with the Release in `begin_wakeup`: whoever sees the wake-up sees the word unlocked, and does
+        // not sleep.
         let seen = self.wakeups.load(Ordering::Acquire);
         // Pairs with that in `behind_unlocking`.
         fence(Ordering::SeqCst);

@@ -18,7 +18,7 @@
 //! 1. The newest content of a page is where its word says, and nowhere else; a copy beside it is *clean*
 //!    ([`PageWord::is_clean`]).
 //! 2. A page is dropped only while its word is locked, its copy is complete, and no hazard names it; it is protected
-//!    only while its word is locked and no hazard names it. Who is about to let the kernel touch a page publishes a
+//!    only while its word is locked and no hazard names it. Whoever is about to let the kernel touch a page publishes a
 //!    hazard first, and looks at the word then.
 //! 3. Nothing here waits for a thread of the program while it has a word locked or is inside the gate, but for the one
 //!    that has the lock it needs.

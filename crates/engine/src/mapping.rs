@@ -6,7 +6,7 @@
 //! A word that is locked belongs to a fault that waits for its content outside of the gate. Dropping leaves it to that
 //! fault to clean up; what carries words away has to wait for it first: see [`AddressSpace::first_locked`].
 //!
-//! Called by `host` for each mapping call and by `sim` alike, and by [`crate::fork`].
+//! Called by `host` for each mapping call, likewise by `sim`, and by [`crate::fork`].
 
 use crate::plant::{Plant, is_planted};
 use crate::pool::release::put_entries;

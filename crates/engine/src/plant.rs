@@ -27,7 +27,7 @@ pub enum Plant {
     RefusedDropForgotten,
     /// What a protecting call did before it was refused is forgotten.
     RefusedProtectForgotten,
-    /// Who fills a page does not look whether an evictor is protecting what lies around it.
+    /// Whoever fills a page does not look whether an evictor is protecting what lies around it.
     UnseenProtection,
     /// Memory that was written between its filling with the page of zeros and its protection is taken for zeros still.
     WrittenTakenForZeros,
@@ -35,7 +35,7 @@ pub enum Plant {
     DiscardedCopyTrusted,
     /// The word of a page that is stored does not name the copy before the page is dropped.
     CopyUnnamed,
-    /// Who unlocks a word wakes nobody.
+    /// Whoever unlocks a word wakes nobody.
     LostWakeup,
     /// Stored pages survive MADV_DONTNEED.
     DropForgotten,

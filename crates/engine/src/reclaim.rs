@@ -2,7 +2,7 @@
 //!
 //! Must hold: nobody waits for ever. A fault goes on over the budget after a limited time, and what others do not give
 //! is not waited for again for a while. Called by `host` and `sim`, in the background and for faults that need room.
-//! Whose turn it is says [`crate::space::fairness`], how much [`balance`], and who waits [`throttling`].
+//! [`crate::space::fairness`] says whose turn it is, [`balance`] how much to take, [`throttling`] who waits.
 
 use crate::evict::{Evicted, Evictor};
 use crate::space::AddressSpace;

@@ -1,5 +1,5 @@
-//! A blob as it lies in the swap file: sealed with AES-256-GCM, so that who has the disk learns nothing, and can change
-//! nothing unseen.
+//! A blob as it lies in the swap file: sealed with AES-256-GCM, so that whoever has the disk learns nothing, and can
+//! change nothing unseen.
 //!
 //! ```text
 //! byte 0      8       24               24 + length     a multiple of 64

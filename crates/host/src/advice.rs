@@ -29,7 +29,7 @@ impl Process {
             _ => return None,
         };
         // A hole in the range is an error, but the rest of it was advised.
-        if made == 0 || made == -(Errno::ENOMEM.number() as isize) {
+        if made == 0 || made == Errno::ENOMEM.as_answer() {
             match advice as u32 {
                 abi::MADV_COLD => {
                     let _no_table_goes = self.gate.shared();

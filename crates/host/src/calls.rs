@@ -17,6 +17,7 @@ use uswap_interpose::buffers::{Begun, Boundary, StackPoint};
 use uswap_interpose::table::{Kind, Row, row};
 use uswap_interpose::thread::{self, Slot};
 use uswap_interpose::{Before, Births, Call, Context, Fault, INTERRUPTED, Interposer, NewProcess};
+use uswap_os::sys::prctl::{PR_SET_MEMORY_MERGE, PR_SET_TSC};
 use uswap_os::sys::{Errno, abi};
 use uswap_os::{clock, process};
 use uswap_units::{PageId, PageRange};
@@ -143,12 +144,10 @@ impl Process {
 
     /// Calls that change what this process may rely on, and are made as they stand.
     fn note_special(&self, call: &Call, context: &Context) {
-        const PR_SET_TSC: usize = 26;
-        const PR_SET_MEMORY_MERGE: usize = 67;
         const PTRACE_TRACEME: usize = 0;
         let [first, second, third, ..] = call.arguments;
         match call.number as u32 {
-            abi::__NR_prctl if first == PR_SET_TSC => clock::no_time_stamps(),
+            abi::__NR_prctl if first == PR_SET_TSC as usize => clock::no_time_stamps(),
             // A child that shares the memory executes another program next.
             abi::__NR_ptrace
                 if first == PTRACE_TRACEME
@@ -156,7 +155,7 @@ impl Process {
             {
                 self.come_home(context.slot(), "it lets itself be traced, and its calls cannot be seen");
             }
-            abi::__NR_prctl if first == PR_SET_MEMORY_MERGE && second != 0 => {
+            abi::__NR_prctl if first == PR_SET_MEMORY_MERGE as usize && second != 0 => {
                 self.come_home(context.slot(), "it lets the kernel merge its pages (KSM)");
             }
             abi::__NR_ioctl => self.note_userfaultfd(second as u32, third, context),
@@ -175,7 +174,7 @@ impl Process {
         if shares_descriptors(flags) {
             self.come_home(slot, "it forks a process that shares its descriptors, those of uswap among them");
         }
-        self.child_shares_descriptors.store(u32::from(shares_descriptors(flags)), Ordering::Relaxed);
+        self.forking.note_descriptors(shares_descriptors(flags));
         if waits_for_copy(flags) {
             self.come_home(slot, "it waits for a process that has a copy of its memory (CLONE_VFORK)");
         }

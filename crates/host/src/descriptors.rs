@@ -125,7 +125,7 @@ fn is_own(number: usize) -> bool {
 
 /// The answer to a call that would take one of ours away or use it; None: it does not.
 pub fn answer(call: &Call) -> Option<isize> {
-    const BAD: isize = -(Errno::EBADF.number() as isize);
+    const BAD: isize = Errno::EBADF.as_answer();
     let [first, second, third, ..] = call.arguments;
     match call.number as u32 {
         abi::__NR_close | abi::__NR_dup | abi::__NR_fcntl if is_own(first) => Some(BAD),
@@ -154,7 +154,7 @@ fn close_range(first: u32, last: u32, flags: usize) -> Option<isize> {
             // 1. The call takes numbers; what it closes is the program's.
             let closed = unsafe { sys::syscall3(abi::__NR_close_range, from as usize, to as usize, flags) };
             if let Err(errno) = closed {
-                return Some(-(errno.number() as isize));
+                return Some(errno.as_answer());
             }
         }
         match own {

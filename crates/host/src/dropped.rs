@@ -21,7 +21,7 @@ pub(crate) fn for_each_part_advised(call: &Call, answer: isize, mut visit: impl 
     if range.start() >= range.end() {
         return;
     }
-    if answer == 0 || answer == -(Errno::ENOMEM.number() as isize) {
+    if answer == 0 || answer == Errno::ENOMEM.as_answer() {
         return visit(range);
     }
     // What the kernel refuses for what it says has reached nothing.

@@ -22,7 +22,7 @@ use uswap_engine::Memory;
 use uswap_interpose::thread::{self, Slot};
 use uswap_os::process;
 use uswap_os::sys::Errno;
-use uswap_units::{MmId, PageId, PageRange, ProcessNumber};
+use uswap_units::{MmId, PageId, PageRange};
 
 impl Process {
     /// A child is about to get a copy of this memory.
@@ -39,7 +39,7 @@ impl Process {
                 ));
                 return Ok(());
             }
-            let mut child = 0;
+            let mut child = None;
             if let Some(space) = self.space().filter(|_| self.phase() == Phase::Active) {
                 let Some(mm) = space.clone_for_child() else {
                     messages::say_of_process(format_args!(
@@ -47,12 +47,9 @@ impl Process {
                     ));
                     return Err(Errno::ENOMEM);
                 };
-                child = mm.to_word() as u32;
-                let number = space.segment().mms().record(mm).number();
-                self.child_number.store(number.to_word(), Ordering::Relaxed);
+                child = Some((mm, space.segment().mms().record(mm).number()));
             }
-            self.child.store(child, Ordering::Relaxed);
-            self.copying.store(1, Ordering::Relaxed);
+            self.forking.begin(child);
             core::mem::forget(alone);
             Ok(())
         })
@@ -60,17 +57,14 @@ impl Process {
 
     /// In the parent, afterwards.
     pub(crate) fn end_copy(&self, answer: isize, slot: &Slot) {
-        self.child_shares_descriptors.store(0, Ordering::Relaxed);
-        if self.copying.swap(0, Ordering::Relaxed) == 0 {
+        if !self.forking.end() {
             return;
         }
-        let child = MmId::from_word(u64::from(self.child.swap(0, Ordering::Relaxed)));
-        match (child, self.space()) {
+        match (self.forking.take_child(), self.space()) {
             (Some(child), Some(space)) if answer < 0 => on_own_stack(slot, || space.give_up_child(child)),
             // In a child that shares the memory, and has a pid namespace of its own, the id would say something else.
             (Some(child), _) if process::process_id() == self.process_id.load(Ordering::Relaxed) => {
-                let number = ProcessNumber::from_word(self.child_number.load(Ordering::Relaxed));
-                self.unclaimed.note(answer as u32, child, number);
+                self.unclaimed.note(answer as u32, child, self.forking.child_number());
             }
             _ => (),
         }
@@ -97,13 +91,13 @@ impl Process {
 
     /// In the only thread of a forked child, with all signals blocked.
     pub(crate) fn begin_as_child(&'static self) {
-        let (phase, child) = (self.phase(), self.child.swap(0, Ordering::Relaxed));
+        let (phase, child) = (self.phase(), self.forking.take_child());
         let was_locked = self.locks.reset();
         self.set_phase(Phase::Outside);
         self.process_id.store(process::process_id(), Ordering::Relaxed);
         self.evicting_id.store(0, Ordering::Relaxed);
         self.dismissed.store(0, Ordering::Relaxed);
-        self.copying.store(0, Ordering::Relaxed);
+        self.forking.end_in_child();
         self.unclaimed.reset();
         self.gate.reset();
         // SAFETY:
@@ -121,7 +115,7 @@ impl Process {
         self.is_leaving.store(0, Ordering::Relaxed);
         self.enter_later.reset();
         // Of a table that both have, nothing is the child's alone.
-        if self.child_shares_descriptors.swap(0, Ordering::Relaxed) == 0 {
+        if !self.forking.take_shares_descriptors() {
             descriptors::close_all();
         }
         supervisor::forget_open();
@@ -136,7 +130,7 @@ impl Process {
             // 1. As above; those that were borrowed in the loop are forgotten.
             unsafe { self.evictors.reset() };
         }
-        match (phase, MmId::from_word(u64::from(child))) {
+        match (phase, child) {
             // What has kept its parent's memory at home (a filter of system calls) may keep its own there.
             (Phase::Outside | Phase::Home, _) => {
                 self.set_phase(phase);
@@ -158,7 +152,7 @@ impl Process {
 
     /// Its parent has left a table for it. What cannot be taken over cannot be read either.
     fn take_over(&'static self, mm: MmId, was_locked: bool) {
-        let number = ProcessNumber::from_word(self.child_number.load(Ordering::Relaxed));
+        let number = self.forking.child_number();
         if let Err(reason) = supervisor::claim_record(&self.membership().segment, mm, number) {
             stop_program(
                 format_args!("as a forked child it has no place in its run ({reason})"),

@@ -7,21 +7,38 @@
 //! | module | for |
 //! |---|---|
 //! | [`process`], `latest` | the value and its life; what is set once in each process |
-//! | [`small`], `owner`, `try_later` | sees a process grow; whose memory this is, as long as nobody sees forks; when it is tried again |
-//! | [`invitation`], [`joining`], [`activation`], [`attach`], [`refused`] | to which run; enters it; takes the program's memory; all of that in a program that runs; why it cannot |
-//! | [`fork`], `unclaimed` | a child; those that have not taken their memory over |
+//! | [`small`] | sees a process grow |
+//! | `owner` | whose memory this is, as long as nobody sees forks |
+//! | `try_later` | when a place in the run is tried for again |
+//! | [`invitation`] | into which run the process may come |
+//! | [`joining`] | enters the run |
+//! | [`activation`] | takes the program's memory |
+//! | [`attach`] | all of that in a program that runs already |
+//! | [`refused`] | why a process cannot be managed |
+//! | [`fork`] | a forked child |
+//! | `fork_in_progress` | what was made for it, while the call is under way |
+//! | `unclaimed` | children that have not taken their memory over |
 //! | [`leaving`], [`credentials`] | lets the process go; because of which change |
 //! | [`supervisor`] | the supervisor of the run as this process reaches it |
 //! | [`faults`], [`fault_in`], `repeats` | a SIGBUS; whoever else wants a page; a fault that comes again and again |
-//! | [`calls`], [`syscalls`], [`program_copy`], [`thread_words`] | a system call; its arguments; bytes of the program that may not be there; what is kept for each thread |
-//! | [`mappings`], [`remap`], `populate`, `dropped` | calls that change the [`address_space`]; memory that is to be there at once; advice that drops content |
+//! | [`calls`] | a system call |
+//! | [`syscalls`] | arguments of system calls |
+//! | [`program_copy`] | bytes of the program that may not be there |
+//! | [`thread_words`] | what is kept for each thread |
+//! | [`mappings`], [`remap`] | calls that change the [`address_space`] |
+//! | `populate` | memory that is to be there at once |
+//! | `dropped` | advice that drops content |
 //! | [`lock_calls`], [`locks`], [`advice`] | calls that lock memory, or say what will be used |
 //! | [`descriptors`], [`environment`] | calls that could take descriptors of ours away; `execve` |
-//! | [`managed_ranges`], [`thread_stacks`], [`own_memory`], [`regions`] | what is managed; what never is; what the program names |
+//! | [`managed_ranges`] | what is managed |
+//! | [`thread_stacks`], [`own_memory`] | what never is |
+//! | [`regions`] | what the program names |
 //! | [`residency`], [`memory`] | what the boundary asks of us; the engine's world |
 //! | [`background`], `background_files` | the thread that evicts, and what it reads of its process |
 //! | [`own_stack`], [`lending`] | where threads of the program do work of ours, and what they are lent for it |
-//! | [`swap_files`], [`contend`], [`messages`] | the files that are open; locks that others hold; what the user is told |
+//! | [`swap_files`] | the files that are open |
+//! | [`contend`] | locks that others hold |
+//! | [`messages`] | what the user is told |
 //!
 //! What must hold: nothing on these ways allocates, calls libc or touches memory of the program but what is said; work
 //! of ours that can wait runs with all signals blocked, so that no handler of the program interrupts it and meets its
@@ -43,6 +60,7 @@ pub mod environment;
 pub mod fault_in;
 pub mod faults;
 pub mod fork;
+mod fork_in_progress;
 pub mod invitation;
 pub mod joining;
 mod latest;

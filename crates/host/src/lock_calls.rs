@@ -37,10 +37,6 @@ const COUNTED_AT_ONCE_BYTES: usize = 1 << 20;
 /// of the budget, from which on the user is told.
 const JOINS_AT: u64 = 16;
 
-fn error(errno: Errno) -> isize {
-    -(errno.number() as isize)
-}
-
 /// Calls `visit` with the mappings of the process in a range.
 fn for_each_mapping(range: Range<usize>, mut visit: impl FnMut(&Vma)) {
     let Ok(maps) = Maps::open() else { return };
@@ -137,11 +133,11 @@ impl Process {
 
     fn lock_all(&self, flags: u32) -> isize {
         if flags == 0 || flags & !(CURRENT | FUTURE | ON_FAULT) != 0 || flags == ON_FAULT {
-            return error(Errno::EINVAL);
+            return Errno::EINVAL.as_answer();
         }
         match limit_pages() {
-            Some(0) => return error(Errno::EPERM),
-            Some(limit) if flags & CURRENT != 0 && !all_is_within(limit) => return error(Errno::ENOMEM),
+            Some(0) => return Errno::EPERM.as_answer(),
+            Some(limit) if flags & CURRENT != 0 && !all_is_within(limit) => return Errno::ENOMEM.as_answer(),
             _ => (),
         }
         self.locks.set_future(flags);
@@ -258,7 +254,7 @@ impl Process {
             _ => 0,
         };
         if bytes > 0 && !may_lock_more(bytes) {
-            let refused = if number == abi::__NR_brk { heap as isize } else { error(Errno::EAGAIN) };
+            let refused = if number == abi::__NR_brk { heap as isize } else { Errno::EAGAIN.as_answer() };
             return (refused, 0..0);
         }
         let answer = make(call);

@@ -218,7 +218,7 @@ impl Process {
                 // A child must not get it back from a copy.
                 match self.leave_alone(space, range) {
                     Ok(_alone) => make(call),
-                    Err(errno) => -(errno.number() as isize),
+                    Err(errno) => errno.as_answer(),
                 }
             }
             // A touch of it is the program's affair: without words, nobody fills it.

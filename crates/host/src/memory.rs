@@ -5,6 +5,7 @@
 
 use crate::address_space::ADDRESSES_END;
 use crate::messages::stop_program;
+use crate::supervisor;
 use crate::swap_files::OpenFiles;
 use uswap_codec::Page;
 use uswap_core::budget::Signal;
@@ -256,8 +257,7 @@ impl Backing for LinuxWorld {
         clock::engine_now_ns()
     }
     fn raise(&self, signal: Signal) {
-        self.segment.budget().raise(signal);
-        futex::wake_low(self.segment.budget().signal_word(signal), u32::MAX, Scope::Shared);
+        supervisor::raise(&self.segment, signal);
     }
     async fn wait(&self, signal: Signal, seen: u32, timeout_ns: u64) {
         let word = self.segment.budget().signal_word(signal);

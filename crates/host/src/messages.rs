@@ -59,7 +59,7 @@ pub fn supervisor_is_gone(segment: &Segment<'static>, say: impl FnOnce(Arguments
     if segment.is_first_to_say(Notice::SupervisorGone) {
         say(format_args!(
             "'uswap run' (process {}) was killed or has crashed: nobody keeps the budget of its programs from now on. \
-             They go on, and what was swapped out can still be read. End them and start the run again to have it kept",
+             They go on, and what was evicted can still be read. End them and start the run again to have it kept",
             supervisor::pid()
         ));
     }

@@ -112,7 +112,7 @@ impl Process {
                 let answer = make(&call);
                 let is_ours = || part.each().any(|page| !space.is_ready(page, touch));
                 round += 1;
-                let is_fault = answer == -(Errno::EFAULT.number() as isize);
+                let is_fault = answer == Errno::EFAULT.as_answer();
                 if !is_fault || round == POPULATE_ROUNDS_MAX || (round > POPULATE_ROUNDS_MIN && !is_ours()) {
                     break answer;
                 }

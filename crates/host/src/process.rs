@@ -17,6 +17,7 @@
 
 use crate::background_files::BackgroundFiles;
 use crate::credentials::Credentials;
+use crate::fork_in_progress::ForkInProgress;
 use crate::latest::Latest;
 use crate::lending::LendingPool;
 use crate::locks::Locks;
@@ -153,16 +154,10 @@ pub struct Process {
     pub(crate) program_break: AtomicUsize,
     /// Thread pointer of the first thread: its control block is in memory like any other.
     pub(crate) first_thread_pointer: AtomicUsize,
-    /// The record of the child that is being forked, + 1. Changed inside `gate`, exclusive.
-    pub(crate) child: AtomicU32,
-    /// Which of all processes that is: a [`uswap_units::ProcessNumber`].
-    pub(crate) child_number: AtomicU64,
+    /// The fork that is under way.
+    pub(crate) forking: ForkInProgress,
     /// Children that may not have taken their memory over.
     pub(crate) unclaimed: Unclaimed,
-    /// A fork is under way, and has the gate.
-    pub(crate) copying: AtomicU32,
-    /// Not 0: it is of a child that will have the same table of descriptors.
-    pub(crate) child_shares_descriptors: AtomicU32,
     /// Not 0: pages of managed memory were seen with a guard. Written with the gate exclusive.
     pub(crate) has_guards: AtomicU32,
     /// Not 0: a thread brings all home, and leaves the run.
@@ -202,11 +197,8 @@ impl Process {
             enter_later: TryLater::new(),
             program_break: AtomicUsize::new(0),
             first_thread_pointer: AtomicUsize::new(0),
-            child: AtomicU32::new(0),
-            child_number: AtomicU64::new(0),
+            forking: ForkInProgress::new(),
             unclaimed: Unclaimed::new(),
-            copying: AtomicU32::new(0),
-            child_shares_descriptors: AtomicU32::new(0),
             has_guards: AtomicU32::new(0),
             is_leaving: AtomicU32::new(0),
             workspaces: LendingPool::new([const { UnsafeCell::new(Workspace::new()) }; WORKSPACES]),

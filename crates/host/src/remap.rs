@@ -22,7 +22,7 @@ use uswap_units::{PAGE_BYTES, PageRange};
 fn grow_or_move(call: &Call) -> isize {
     let [start, bytes, new_bytes, flags, ..] = call.arguments;
     let here = make(&Call { number: call.number, arguments: [start, bytes, new_bytes, 0, 0, 0] });
-    if here != -(Errno::ENOMEM.number() as isize) || flags & MREMAP_MAYMOVE == 0 {
+    if here != Errno::ENOMEM.as_answer() || flags & MREMAP_MAYMOVE == 0 {
         return here;
     }
     let new_bytes = new_bytes.next_multiple_of(PAGE_BYTES);
@@ -87,14 +87,14 @@ impl Process {
         let new_pages = call.arguments[2].div_ceil(PAGE_BYTES) as u64;
         // Beside the words as they are: those go once they have been carried.
         if (comes_home || new_pages > from.pages()) && !space.page_table().has_room_for(new_pages) {
-            return -(Errno::ENOMEM.number() as isize);
+            return Errno::ENOMEM.as_answer();
         }
         let _alone = match comes_home {
             true => {
                 drop(alone);
                 match self.alone_with_all_home(space, from, fixed) {
                     Ok(alone) => alone,
-                    Err(PageLost) => return -(Errno::ENOMEM.number() as isize),
+                    Err(PageLost) => return Errno::ENOMEM.as_answer(),
                 }
             }
             false => alone,
@@ -154,7 +154,7 @@ impl Process {
     /// neighbour that is registered has missing pages: so the mapping goes without one, and cannot be joined with it.
     fn move_unregistered(&self, space: &'static Space, call: &Call, from: PageRange) -> isize {
         if let Err(errno) = self.unregister(space, from) {
-            return -(errno.number() as isize);
+            return errno.as_answer();
         }
         let answer = make(call);
         if is_error(answer) {

@@ -39,12 +39,12 @@ use uswap_interpose::{
     is_installed, make_unarmed, thread,
 };
 use uswap_os::memory::{Access, Mapping};
+use uswap_os::sys::prctl::{
+    PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_TSC,
+};
 use uswap_os::sys::{self, abi};
 use uswap_os::thread::BlockedSignals;
 use uswap_os::{PAGE_BYTES, clock, process};
-
-const PR_SET_DUMPABLE: usize = 4;
-const PR_SET_TSC: usize = 26;
 
 /// A stack that may grow beyond this could do so without any call that is seen.
 const STACK_BYTES_MAX: u64 = 64 << 20;
@@ -175,7 +175,7 @@ impl Process {
                 matches!(third as u32, abi::MADV_FREE | abi::MADV_WIPEONFORK | abi::MADV_MERGEABLE)
             }
             abi::__NR_mlock | abi::__NR_mlock2 | abi::__NR_mlockall => true,
-            abi::__NR_prctl => matches!(first, PR_SET_DUMPABLE | PR_SET_TSC) || may_forbid_calls(call),
+            abi::__NR_prctl => is_one_of(first, [PR_SET_DUMPABLE, PR_SET_TSC]) || may_forbid_calls(call),
             _ => false,
         };
         let depth = STACK_END.load(Ordering::Relaxed).saturating_sub(stack_pointer) as u64;
@@ -315,12 +315,12 @@ impl Process {
 /// Whether the call may be the last one ahead of which this process may make calls of ours. Who sets a filter of system
 /// calls says first that it wants no new privileges.
 fn may_forbid_calls(call: &Call) -> bool {
-    const PR_SET_SECCOMP: usize = 22;
-    const PR_SET_NO_NEW_PRIVS: usize = 38;
-    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
-    let forbids =
-        matches!(call.arguments[0], PR_SET_SECCOMP | PR_SET_NO_NEW_PRIVS | PR_SET_SYSCALL_USER_DISPATCH);
-    call.number as u32 == abi::__NR_prctl && forbids
+    let forbidding = [PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_SET_SYSCALL_USER_DISPATCH];
+    call.number as u32 == abi::__NR_prctl && is_one_of(call.arguments[0], forbidding)
+}
+
+fn is_one_of<const N: usize>(option: usize, options: [u32; N]) -> bool {
+    options.iter().any(|one| *one as usize == option)
 }
 
 /// Where the supervisor lets a thread go on that it has stopped, of a process that has grown by calls that nobody has

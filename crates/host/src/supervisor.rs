@@ -8,13 +8,13 @@
 //! that evicts.
 //!
 //! Called by [`crate::invitation`], [`crate::joining`], [`crate::attach`], [`crate::fork`] and [`crate::leaving`],
-//! which enter the run or leave it, by [`crate::swap_files`] and [`crate::messages`], which open one of its files, and
-//! by [`crate::background`], which looks whether it lives.
+//! which enter the run or leave it, by [`crate::swap_files`] and [`crate::messages`], which open one of its files, by
+//! [`crate::background`], which looks whether it lives, and by [`crate::memory`], which raises signals.
 //!
 //! Memory order: `HELD` and `PIPE` are numbers of descriptors, stored with Release when these are open (`take_record`,
-//! `claim_record`, `keep_pipe`). That pairs with the Acquire of who uses them (`lives`, `was_asked_for`) or takes them
-//! away (`let_go`, `give_up_record`, `say_that_it_left`). `forget_open` runs in the only thread of
-//! a child, or where no thread evicts.
+//! `claim_record`, `keep_pipe`). That pairs with the Acquire of whoever uses them (`lives`, `was_asked_for`) or takes
+//! them away (`give_up_record`, `say_that_it_left`). `forget_open` runs in the only thread of a child, or where no
+//! thread evicts.
 
 use crate::descriptors;
 use crate::refused::Refused;
@@ -224,15 +224,20 @@ pub fn lives(segment: &Segment<'_>) -> bool {
     lives
 }
 
-/// Whether the supervisor is gone. Who has no descriptor to ask the kernel waits until a kswapd has, of its parent or
-/// of another process.
+/// Raises a signal, and wakes all who wait for it in any process of the run.
+pub(crate) fn raise(segment: &Segment<'static>, signal: Signal) {
+    segment.budget().raise(signal);
+    futex::wake_low(segment.budget().signal_word(signal), u32::MAX, Scope::Shared);
+}
+
+/// Whether the supervisor is gone. Whoever has no descriptor to ask the kernel waits until a kswapd has, of its parent
+/// or of another process.
 fn is_abandoned(segment: &Segment<'static>) -> bool {
     for _ in 0..LOOKS_OF_OTHERS {
         if segment.budget().is_abandoned() {
             return true;
         }
-        segment.budget().raise(Signal::Pressure);
-        futex::wake_low(segment.budget().signal_word(Signal::Pressure), u32::MAX, Scope::Shared);
+        raise(segment, Signal::Pressure);
         clock::sleep_ns(LOOK_NS);
     }
     false

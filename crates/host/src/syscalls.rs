@@ -6,6 +6,7 @@
 use crate::program_copy;
 use uswap_interpose::table::NumberSet;
 use uswap_interpose::{Call, make_as_program};
+use uswap_os::sys::prctl::{PR_SET_DUMPABLE, PR_SET_SECCOMP};
 use uswap_os::sys::{Errno, abi};
 
 pub(crate) const MAP_PRIVATE: usize = abi::MAP_PRIVATE as usize;
@@ -90,7 +91,7 @@ pub(crate) fn refused(call: &Call) -> Option<isize> {
         abi::MADV_COLD | abi::MADV_PAGEOUT | abi::MADV_WILLNEED | abi::MADV_COLLAPSE
     );
     let is_refused = call.number as u32 == abi::__NR_process_madvise && !is_harmless;
-    is_refused.then_some(-(Errno::EINVAL.number() as isize))
+    is_refused.then_some(Errno::EINVAL.as_answer())
 }
 
 /// Whether `Process::note_stacks` has something to note of the call.
@@ -106,11 +107,10 @@ pub(crate) fn changes_stacks(call: &Call) -> bool {
 
 /// Whether a call may change what the process is allowed to read. They name no memory.
 pub(crate) fn changes_privileges(call: &Call) -> bool {
-    const PR_SET_DUMPABLE: usize = 4;
     match call.number as u32 {
         abi::__NR_setuid | abi::__NR_setgid | abi::__NR_setreuid | abi::__NR_setregid => true,
         abi::__NR_setresuid | abi::__NR_setresgid | abi::__NR_setfsuid | abi::__NR_setfsgid => true,
-        abi::__NR_prctl => call.arguments[0] == PR_SET_DUMPABLE && call.arguments[1] != 1,
+        abi::__NR_prctl => call.arguments[0] == PR_SET_DUMPABLE as usize && call.arguments[1] != 1,
         _ => false,
     }
 }
@@ -130,10 +130,9 @@ pub(crate) fn registered_rseq_area(call: &Call) -> Option<usize> {
 
 /// Whether a call may forbid system calls to the thread that makes it.
 pub(crate) fn sets_filter(call: &Call) -> bool {
-    const PR_SET_SECCOMP: usize = 22;
     const SECCOMP_SET_MODE_FILTER: usize = 1;
     match call.number as u32 {
-        abi::__NR_prctl => call.arguments[0] == PR_SET_SECCOMP,
+        abi::__NR_prctl => call.arguments[0] == PR_SET_SECCOMP as usize,
         abi::__NR_seccomp => call.arguments[0] <= SECCOMP_SET_MODE_FILTER,
         _ => false,
     }

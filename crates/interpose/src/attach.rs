@@ -26,6 +26,7 @@ use uswap_os::futex::{self, Scope};
 use uswap_os::maps::{Kind, Maps};
 use uswap_os::memory::{Access, Mapping};
 use uswap_os::ptrace::{Registers, Stop, Tracee, allow_tracer};
+use uswap_os::sys::prctl::{PR_GET_TID_ADDRESS, PR_SET_PDEATHSIG};
 use uswap_os::sys::{self, Errno, Result, abi};
 use uswap_os::text::{TextBuffer, for_each_line, skip_spaces, take_number};
 use uswap_os::thread::{StackArea, reap, spawn_process};
@@ -264,11 +265,10 @@ impl Entry {
 
 /// The child.
 extern "C" fn child(table: usize) {
-    const PR_SET_PDEATHSIG: usize = 1;
     // SAFETY:
     // 1. A call that takes numbers: this process ends with the thread that has started it.
     let _always_allowed =
-        unsafe { sys::syscall3(abi::__NR_prctl, PR_SET_PDEATHSIG, abi::SIGKILL as usize, 0) };
+        unsafe { sys::syscall3(abi::__NR_prctl, PR_SET_PDEATHSIG as usize, abi::SIGKILL as usize, 0) };
     // SAFETY:
     // 1. `stop_others` has written the table there, and it stays.
     let table = unsafe { &*(table as *const Table) };
@@ -445,7 +445,6 @@ fn arm_all(table: &Table) -> Result<()> {
 
 /// Arms a thread that stands still.
 fn arm(entry: &Entry) -> Result<()> {
-    const PR_GET_TID_ADDRESS: usize = 40;
     let (tracee, slot) = (entry.tracee(), entry.slot().ok_or(Errno::ESRCH)?);
     let mut registers = tracee.registers()?;
     let mask = tracee.signal_mask()?;
@@ -456,7 +455,7 @@ fn arm(entry: &Entry) -> Result<()> {
     for (kept, word) in slot.program_stack.iter().zip([0, 2, 1]) {
         kept.store(entry.old_stack[word].load(Ordering::Relaxed), Ordering::Relaxed);
     }
-    let word = [PR_GET_TID_ADDRESS, entry.word.as_ptr() as usize, 0, 0, 0];
+    let word = [PR_GET_TID_ADDRESS as usize, entry.word.as_ptr() as usize, 0, 0, 0];
     if entry.call(&registers, abi::__NR_prctl, word).is_ok() {
         slot.note_clear_child_tid(entry.word.load(Ordering::Relaxed));
     }

@@ -138,7 +138,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
     }
     if let Err(error) = prepared {
         signals::block(thread::current(), mask);
-        frame.answer = -(error.number() as isize);
+        frame.answer = error.as_answer();
         return Step::Answer;
     }
     if copies {
@@ -166,7 +166,7 @@ pub(crate) unsafe fn begin<I: Interposer>(
         // 1. The caller's promise.
         if !unsafe { Vfork::keep(frame, base, mask) } {
             signals::block(thread::current(), mask);
-            frame.answer = -(Errno::EAGAIN.number() as isize);
+            frame.answer = Errno::EAGAIN.as_answer();
             return Step::Answer;
         }
         thread::current().lend_to_child();

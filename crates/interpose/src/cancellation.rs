@@ -119,7 +119,7 @@ pub(crate) fn on_return(context: &mut UserContext, info: &SignalInfo, glibc: &Ac
     if place == own_call() {
         // Part of a call that goes in parts, or one about signals.
         context.rip += SYSCALL.len();
-        context.rax = -(Errno::EINTR.number() as isize) as usize;
+        context.rax = Errno::EINTR.as_answer() as usize;
     } else if !(common..common + BEHIND_MAX).contains(&place) && !patch::is_trampoline(place) {
         // If it is on its way from a call, this is forgotten at its end.
         thread::current().is_cancelled.store(1, Ordering::Relaxed);

@@ -8,6 +8,9 @@ use core::arch::naked_asm;
 use core::arch::x86_64::{__cpuid_count, _xgetbv};
 use core::ffi::c_void;
 
+use uswap_os::sys::prctl::{
+    PR_GET_TID_ADDRESS, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, PR_SYS_DISPATCH_ON,
+};
 use uswap_os::sys::{self, Errno, Result, abi};
 
 /// Numbers of calls that this crate looks at, as words.
@@ -193,11 +196,10 @@ pub fn thread_id() -> u32 {
 
 /// The word that the kernel clears when this thread ends; 0 if there is none, or the kernel does not tell.
 pub fn clear_child_tid() -> usize {
-    const PR_GET_TID_ADDRESS: usize = 40;
     let mut word = 0usize;
     // SAFETY:
     // 1. The call writes one word, to `word`.
-    let _ = unsafe { sys::syscall3(abi::__NR_prctl, PR_GET_TID_ADDRESS, &raw mut word as usize, 0) };
+    let _ = unsafe { sys::syscall3(abi::__NR_prctl, PR_GET_TID_ADDRESS as usize, &raw mut word as usize, 0) };
     word
 }
 
@@ -269,14 +271,10 @@ pub unsafe fn set_alternate_stack(stack: &Stack) -> Result<Stack> {
     Ok(old)
 }
 
-const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
-const PR_SYS_DISPATCH_OFF: usize = 0;
-const PR_SYS_DISPATCH_ON: usize = 1;
-
 /// The arguments of `prctl` that ask for SIGSYS at every call from outside of `start .. start + bytes`. No selector
 /// byte is given.
 pub fn dispatch_arguments(start: usize, bytes: usize) -> [usize; 5] {
-    [PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, start, bytes, 0]
+    [PR_SET_SYSCALL_USER_DISPATCH as usize, PR_SYS_DISPATCH_ON as usize, start, bytes, 0]
 }
 
 /// Asks for SIGSYS at every call of this thread from outside of `start .. start + bytes`.
@@ -296,7 +294,8 @@ pub fn dispatch_off() {
     // SAFETY:
     // 1. The call takes numbers.
     let _ = unsafe {
-        sys::syscall6(abi::__NR_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0, 0)
+        let (option, off) = (PR_SET_SYSCALL_USER_DISPATCH as usize, PR_SYS_DISPATCH_OFF as usize);
+        sys::syscall6(abi::__NR_prctl, option, off, 0, 0, 0, 0)
     };
 }
 
@@ -375,6 +374,6 @@ mod tests {
         // SAFETY:
         // 1. There is no such call.
         let answer = unsafe { call(9999, &[0; 6]) };
-        assert_eq!(answer, -(Errno::ENOSYS.number() as isize));
+        assert_eq!(answer, Errno::ENOSYS.as_answer());
     }
 }

@@ -24,9 +24,14 @@
 //! | [`mod@install`] | puts everything in place, once |
 //! | [`attach`] | arms threads that run already, from outside |
 //! | [`thread`] | what is kept for each thread, and the stacks of ours that it has |
-//! | [`patch`], [`sites`], [`trampoline_area`] | replaces `syscall` instructions by jumps; finds how; where the jumps lead |
-//! | [`dispatch`], [`delivery`] | calls that no patch covers arrive as SIGSYS; each signal that has our action arrives here |
-//! | [`entry`], [`frame`], [`serve`] | the way of one call: assembly, what lies on the stack meanwhile, and what is done with the call |
+//! | [`patch`] | replaces `syscall` instructions by jumps |
+//! | [`sites`] | finds how an instruction can be replaced |
+//! | [`trampoline_area`] | where the jumps of patches lead |
+//! | [`dispatch`] | calls that no patch covers arrive as SIGSYS |
+//! | [`delivery`] | each signal that has our action arrives here |
+//! | [`entry`] | the way of one call, in assembly |
+//! | [`frame`] | what lies on the stack meanwhile |
+//! | [`serve`] | what is done with the call |
 //! | [`birth`] | calls by which threads and processes begin |
 //! | [`signals`] | which signals stay ours, and how the program does not see that; filters that it sets |
 //! | [`cancellation`] | threads that are cancelled while they wait in a call |

@@ -4,6 +4,7 @@
 //! answer to such a call is what the kernel would have said. Called by the assembly of [`mod@crate::entry`], and by
 //! [`crate::delivery`] for calls that are served in the handler.
 
+use uswap_os::sys::prctl::{PR_SET_SECCOMP, PR_SET_SYSCALL_USER_DISPATCH};
 use uswap_os::sys::{Errno, abi};
 
 use crate::call::{Before, Call, Context, Interposer, interposer};
@@ -41,7 +42,7 @@ pub(crate) unsafe extern "C" fn before<I: Interposer>(frame: &mut Frame, base: *
 /// The thread was cancelled on its way to the kernel.
 #[cold]
 fn interrupt<I: Interposer>(frame: &mut Frame, step: Step) -> Step {
-    frame.answer = -(Errno::EINTR.number() as isize);
+    frame.answer = Errno::EINTR.as_answer();
     if step == Step::PassThenAfter {
         frame.answer = interposer::<I>().after(&frame.call, frame.answer, &frame.context);
     }
@@ -123,14 +124,12 @@ unsafe fn special<I: Interposer>(frame: &mut Frame, base: *const usize, step: St
 
 /// `None`: the kernel may have the call as it is.
 fn serve_special(frame: &mut Frame) -> Option<isize> {
-    const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
-    const PR_SET_SECCOMP: usize = 22;
     const PTRACE_TRACEME: usize = 0;
     const ARCH_SET_FS: usize = 0x1002;
     let [first, second, ..] = frame.call.arguments;
     match frame.call.number {
         // As a kernel that does not have it.
-        nr::PRCTL if first == PR_SET_SYSCALL_USER_DISPATCH => Some(-(Errno::EINVAL.number() as isize)),
+        nr::PRCTL if first == PR_SET_SYSCALL_USER_DISPATCH as usize => Some(Errno::EINVAL.as_answer()),
         nr::ARCH_PRCTL if first == ARCH_SET_FS => {
             let slot = thread::current();
             // A handler that came between the two would be on a thread that is not known, and get it another slot.
@@ -164,7 +163,7 @@ fn serve_special(frame: &mut Frame) -> Option<isize> {
         }
         nr::EXECVE | nr::EXECVEAT => Some(signals::exec(&frame.call)),
         nr::SECCOMP => Some(set_filter(&frame.call)),
-        nr::PRCTL if first == PR_SET_SECCOMP => Some(set_filter(&frame.call)),
+        nr::PRCTL if first == PR_SET_SECCOMP as usize => Some(set_filter(&frame.call)),
         nr::PTRACE if first == PTRACE_TRACEME => {
             // SAFETY:
             // 1. The program's own call, which takes numbers.

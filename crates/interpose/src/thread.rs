@@ -15,8 +15,10 @@
 //! there are slots (`is_prepared`, `for_each_mapping`, `prepare`). `reserve` raises `USED_MAX` with Release, behind the
 //! taken slot, for the Acquire of `slots` and `slots_used_max`. It takes a slot with Acquire, which pairs with the
 //! store of `end`, a Release on this processor, or of `begin_for`: the former thread is done with it. Who sees a slot
-//! taken may still read words of that thread, until `begin_for` has reset them. The addresses of stacks are stored with
-//! Release for `for_each_mapping`.
+//! taken may still read words of that thread, until `begin_for` has reset them.
+
+mod keys;
+mod stacks;
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -26,25 +28,19 @@ use uswap_os::sys::{Errno, Result};
 use uswap_os::{PAGE_BYTES, process};
 
 use crate::kernel::{self, Stack};
+use keys::{KEY_GONE, KEYS_BYTES, find, insert, key_of_id, remove};
+pub use stacks::ALTERNATE_STACK_BYTES;
+pub(crate) use stacks::{CALL_STACK_BYTES, CALL_STACKS};
+use stacks::{StackAddress, map_alternate_stack, map_call_stacks, open_alternate_stack, open_call_stacks};
 
 /// Threads of one process at a time. A slot is 256 bytes, touched when first used: 8 MiB of addresses.
 pub const THREADS_MAX: usize = 32 * 1024;
-/// Entries of the table of keys: at most half are ever in use. 16 bytes each: 1 MiB of addresses.
-const KEYS: usize = 2 * THREADS_MAX;
 /// Bytes at the end of a call stack: where to go on, the program's stack pointer, the address of the word that
 /// is cleared to give the stack back. A multiple of 16 with the words above them unused.
 pub const ELSEWHERE_BYTES: usize = 32;
-/// Bytes of the alternate stack on which our signal handlers run.
-pub const ALTERNATE_STACK_BYTES: usize = 64 * 1024;
-/// Call stacks of a thread: calls from a stack that is not the thread's own, nested by signals.
-pub(crate) const CALL_STACKS: usize = 4;
-/// Bytes of each, with its guard page. A handler without an alternate stack may run on it.
-pub(crate) const CALL_STACK_BYTES: usize = 256 * 1024;
 /// Words in a slot that belong to the [`Interposer`](crate::Interposer).
 pub const USER_WORDS: usize = 8;
 
-/// A key whose thread has gone: another may take the entry.
-const KEY_GONE: usize = usize::MAX;
 /// Values of `Slot::state`.
 pub(crate) const FREE: u32 = 0;
 const USED: u32 = 1;
@@ -93,53 +89,12 @@ pub struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 256);
 
-/// Address of stacks of ours, 0 before they are mapped. They are named before they can be used, so that whoever looks
-/// at the mappings finds memory of the program, or ours. A fork may come between: its child finds stacks that are
-/// named, and not ready.
-#[derive(Debug, Default)]
-struct StackAddress(AtomicUsize);
-
-impl StackAddress {
-    /// Addresses are multiples of pages.
-    const NOT_READY: usize = 1;
-
-    #[inline]
-    fn get(&self) -> usize {
-        self.0.load(Ordering::Acquire) & !Self::NOT_READY
-    }
-
-    /// The stacks, ready to be used: what `map` has mapped, at its first call, without access, and `open` has opened.
-    /// After an error `open` is tried again.
-    fn ready(
-        &self,
-        map: impl FnOnce() -> Result<usize>,
-        open: impl FnOnce(usize) -> Result<()>,
-    ) -> Result<usize> {
-        let mut word = self.0.load(Ordering::Relaxed);
-        if word == 0 {
-            word = map()? | Self::NOT_READY;
-            self.0.store(word, Ordering::Release);
-        }
-        let start = word & !Self::NOT_READY;
-        if word != start {
-            open(start)?;
-            self.0.store(start, Ordering::Release);
-        }
-        Ok(start)
-    }
-}
-
 /// First slot, and the table of keys behind the slots. Written once.
 static SLOTS: AtomicUsize = AtomicUsize::new(0);
 /// Slots that were ever used are below it.
 static USED_MAX: AtomicUsize = AtomicUsize::new(0);
 /// Whether the processor may be asked for `fs` directly.
 static HAS_RDFSBASE: AtomicU32 = AtomicU32::new(0);
-#[repr(C)]
-struct KeyEntry {
-    key: AtomicUsize,
-    slot: AtomicUsize,
-}
 
 impl Slot {
     /// Number of the slot, below [`THREADS_MAX`]: for tables of the interposer's own.
@@ -340,51 +295,13 @@ impl Slot {
     }
 }
 
-/// Maps the call stacks of a thread.
-fn map_call_stacks() -> Result<usize> {
-    let mapping = Mapping::anonymous(CALL_STACKS * CALL_STACK_BYTES, PAGE_BYTES, Access::None)?;
-    keep_apart(&mapping);
-    Ok(mapping.leak())
-}
-
-/// Lets them be used; below each stays a page that nobody may touch.
-fn open_call_stacks(start: usize) -> Result<()> {
-    for index in 0..CALL_STACKS {
-        let stack = start + index * CALL_STACK_BYTES + PAGE_BYTES;
-        // SAFETY:
-        // 1. The mapping is ours, and nobody uses it yet: only this thread does, after this.
-        unsafe { memory::protect(stack, CALL_STACK_BYTES - PAGE_BYTES, Access::ReadWrite) }?;
-    }
-    Ok(())
-}
-
-/// Maps the alternate stack of a thread, above a guard.
-fn map_alternate_stack() -> Result<usize> {
-    let mapping = Mapping::anonymous(ALTERNATE_STACK_BYTES + PAGE_BYTES, PAGE_BYTES, Access::None)?;
-    keep_apart(&mapping);
-    Ok(mapping.leak() + PAGE_BYTES)
-}
-
-/// Lets it be used.
-fn open_alternate_stack(stack: usize) -> Result<()> {
-    // SAFETY:
-    // 1. The mapping is ours, and nobody uses it yet: only the thread of the slot does, after this.
-    unsafe { memory::protect(stack, ALTERNATE_STACK_BYTES, Access::ReadWrite) }
-}
-
-/// A stack of ours takes no huge page, and is in no core file: the interposer may have secrets there.
-fn keep_apart(stack: &Mapping) {
-    let _larger_than_needed = memory::no_huge_pages(stack.start(), stack.bytes());
-    let _as_a_kernel_without_it = memory::no_dump(stack.start(), stack.bytes());
-}
-
 /// Maps slots and keys. Once, before anything else here.
 pub(crate) fn prepare() -> Result<()> {
     if SLOTS.load(Ordering::Acquire) != 0 {
         return Ok(());
     }
     let slots_bytes = THREADS_MAX * size_of::<Slot>();
-    let bytes = slots_bytes + KEYS * size_of::<KeyEntry>();
+    let bytes = slots_bytes + KEYS_BYTES;
     let mapping = Mapping::anonymous(bytes, PAGE_BYTES, Access::ReadWrite)?;
     let _ = memory::no_huge_pages(mapping.start(), mapping.bytes());
     // Bit 1 of AT_HWCAP2: the kernel lets programs read `fs` and `gs`.
@@ -412,7 +329,7 @@ pub fn for_each_mapping(visit: &mut impl FnMut(usize, usize)) {
     if start == 0 {
         return;
     }
-    visit(start, THREADS_MAX * size_of::<Slot>() + KEYS * size_of::<KeyEntry>());
+    visit(start, THREADS_MAX * size_of::<Slot>() + KEYS_BYTES);
     for index in 0..USED_MAX.load(Ordering::Acquire) {
         let stack = slot_at(index).alternate_stack();
         if stack != 0 {
@@ -541,11 +458,6 @@ pub(crate) fn thread_pointer() -> usize {
     value
 }
 
-/// A key that no thread pointer can be: those are even.
-fn key_of_id(thread_id: u32) -> usize {
-    thread_id as usize * 2 + 1
-}
-
 fn begin_with_key(key: usize) -> Result<&'static Slot> {
     begin_for(kernel::thread_id(), key)
 }
@@ -585,93 +497,10 @@ fn slot_at(index: usize) -> &'static Slot {
     unsafe { &*slots.add(index) }
 }
 
-#[inline]
-fn key_entry(index: usize) -> &'static KeyEntry {
-    let keys = SLOTS.load(Ordering::Relaxed) + THREADS_MAX * size_of::<Slot>();
-    // SAFETY:
-    // 1. `prepare` has mapped `KEYS` entries of zeros behind the slots, and the index is cut to them.
-    // 2. They are never unmapped, and both words are atomic.
-    unsafe { &*(keys as *const KeyEntry).add(index % KEYS) }
-}
-
-#[inline]
-fn start_of(key: usize) -> usize {
-    key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44
-}
-
-/// Only the thread that has the key looks for it, so nobody puts it in or takes it out meanwhile.
-#[inline]
-fn find(key: usize) -> Option<&'static Slot> {
-    let start = start_of(key);
-    for step in 0..KEYS {
-        let entry = key_entry(start + step);
-        let found = entry.key.load(Ordering::Relaxed);
-        if found == key {
-            return Some(slot_at(entry.slot.load(Ordering::Relaxed)));
-        }
-        if found == 0 {
-            return None;
-        }
-    }
-    None
-}
-
-fn insert(key: usize, slot: &'static Slot) {
-    let start = start_of(key);
-    for step in 0..KEYS {
-        let entry = key_entry(start + step);
-        let found = entry.key.load(Ordering::Relaxed);
-        if (found == 0 || found == KEY_GONE)
-            && entry.key.compare_exchange(found, key, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
-            // Nobody but this thread looks for the key: the order of the two stores is nobody's business.
-            entry.slot.store(slot.index(), Ordering::Relaxed);
-            return;
-        }
-    }
-}
-
-fn remove(key: usize) {
-    let start = start_of(key);
-    for step in 0..KEYS {
-        let entry = key_entry(start + step);
-        let found = entry.key.load(Ordering::Relaxed);
-        if found == key {
-            entry.key.store(KEY_GONE, Ordering::Relaxed);
-            return;
-        }
-        if found == 0 {
-            return;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::vec::Vec;
-
-    #[test]
-    fn stacks_that_a_fork_has_found_without_access_are_opened_in_the_child() {
-        let of_parent = StackAddress::default();
-        let refused = of_parent.ready(|| Ok(PAGE_BYTES), |_| Err(Errno::ENOMEM));
-        assert_eq!((refused, of_parent.get()), (Err(Errno::ENOMEM), PAGE_BYTES));
-        let of_child = StackAddress(AtomicUsize::new(of_parent.0.load(Ordering::Relaxed)));
-        for address in [of_parent, of_child] {
-            let mut opened = Vec::new();
-            for _ in 0..2 {
-                let ready = address.ready(
-                    || panic!("it is mapped"),
-                    |start| {
-                        opened.push(start);
-                        Ok(())
-                    },
-                );
-                assert_eq!((ready, address.get()), (Ok(PAGE_BYTES), PAGE_BYTES));
-            }
-            assert_eq!(opened, [PAGE_BYTES]);
-        }
-    }
 
     #[test]
     fn each_thread_has_a_slot_of_its_own_and_finds_it_again() {

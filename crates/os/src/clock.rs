@@ -7,6 +7,7 @@
 use core::mem::MaybeUninit;
 
 use crate::fd::Timeout;
+use crate::sys::prctl::{PR_GET_TSC, PR_TSC_SIGSEGV};
 use crate::sys::{self, Errno, abi};
 use crate::vdso;
 
@@ -28,12 +29,10 @@ pub fn no_time_stamps() {
 
 /// Whether the calling thread may read time stamps.
 pub fn has_time_stamps() -> bool {
-    const PR_GET_TSC: usize = 25;
-    const PR_TSC_SIGSEGV: u32 = 2;
     let mut allowed = 0u32;
     // SAFETY:
     // 1. The kernel writes one number of 32 bits.
-    let answer = unsafe { sys::syscall3(abi::__NR_prctl, PR_GET_TSC, &raw mut allowed as usize, 0) };
+    let answer = unsafe { sys::syscall3(abi::__NR_prctl, PR_GET_TSC as usize, &raw mut allowed as usize, 0) };
     answer.is_err() || allowed != PR_TSC_SIGSEGV
 }
 

@@ -12,10 +12,16 @@
 //! |---|---|
 //! | [`sys`] | system calls as instructions, and the error numbers that come back |
 //! | [`fd`], [`mod@file`] | descriptors and the plain calls on them; files that are written and read |
-//! | [`memory`], [`mlock`], [`protection_keys`] | address ranges of ours; locked memory; what a thread may do to memory that has a key |
+//! | [`memory`] | address ranges of ours |
+//! | [`mlock`] | locked memory |
+//! | [`protection_keys`] | what a thread may do to memory that has a key |
 //! | [`uffd`] | userfaultfd: what is registered, filled and protected |
-//! | [`maps`], [`smaps`], [`pagemap`] | the mappings of this process; what `madvise` has made of them; which pages are present |
-//! | [`thread`], [`futex`], [`gate`] | threads that no libc knows; waiting on a word; a lock of many readers or one writer |
+//! | [`maps`] | the mappings of this process |
+//! | [`smaps`] | what `madvise` has made of mappings |
+//! | [`pagemap`] | which pages are present |
+//! | [`thread`] | threads that no libc knows |
+//! | [`futex`] | waiting on a word |
+//! | [`gate`] | a lock of many readers or one writer |
 //! | [`process`], [`pidfd`], [`ptrace`] | processes seen from outside; held by a descriptor; their threads, stopped |
 //! | [`record_lock`] | locks by which a process shows that it lives |
 //! | [`detached`] | a program that is started apart from this process |
@@ -24,7 +30,9 @@
 //! | [`clock`], `vdso` | time, by a system call or without one |
 //! | [`random`] | random bytes for keys |
 //! | [`text`], [`message`] | text without allocation; one message to a person |
-//! | [`probe`], [`without`], [`own_calls`] | what this machine allows; what a process goes without on purpose; which calls a filter must allow |
+//! | [`probe`] | what this machine allows |
+//! | [`without`] | what a process goes without on purpose |
+//! | [`own_calls`] | which calls a filter must allow |
 
 #![no_std]
 #![warn(clippy::undocumented_unsafe_blocks)]

@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::PAGE_BYTES;
 use crate::fd::Fd;
 use crate::futex;
+use crate::sys::prctl::{PR_GET_MEMORY_MERGE, PR_SET_MEMORY_MERGE};
 use crate::sys::{self, Errno, Result, abi};
 use crate::without::{KernelFeature, is_switched_off};
 
@@ -181,11 +182,9 @@ impl core::ops::Deref for Words {
 /// If the kernel merges pages of this process that have the same content (KSM), it does so no more, and what it has
 /// merged is parted again.
 pub fn merge_no_pages() {
-    const PR_SET_MEMORY_MERGE: usize = 67;
-    const PR_GET_MEMORY_MERGE: usize = 68;
     // SAFETY:
     // 1. All arguments are numbers, and no content changes.
-    let control = |what| unsafe { sys::syscall6(abi::__NR_prctl, what, 0, 0, 0, 0, 0) };
+    let control = |what: u32| unsafe { sys::syscall6(abi::__NR_prctl, what as usize, 0, 0, 0, 0, 0) };
     if control(PR_GET_MEMORY_MERGE) == Ok(1) {
         let _as_a_kernel_that_cannot = control(PR_SET_MEMORY_MERGE);
     }

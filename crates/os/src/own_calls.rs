@@ -10,7 +10,7 @@
 //! Must hold: each call that uswap makes is in one of the lists, but for those that any program makes.
 
 use crate::fd::read_file;
-use crate::sys::{self, abi};
+use crate::sys::{self, abi, prctl};
 use crate::text::{skip_spaces, take_number};
 
 /// A call of ours: its number, and its first argument where a filter may look at it.
@@ -27,10 +27,9 @@ macro_rules! calls {
     };
 }
 
-const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
-/// "AUXV".
-const PR_GET_AUXV: u64 = 0x4155_5856;
-const PR_GET_MEMORY_MERGE: u64 = 68;
+const PR_SET_SYSCALL_USER_DISPATCH: u64 = prctl::PR_SET_SYSCALL_USER_DISPATCH as u64;
+const PR_GET_AUXV: u64 = prctl::PR_GET_AUXV as u64;
+const PR_GET_MEMORY_MERGE: u64 = prctl::PR_GET_MEMORY_MERGE as u64;
 const SIGBUS: u64 = abi::SIGBUS as u64;
 const SIG_SETMASK: u64 = abi::SIG_SETMASK as u64;
 const CLONE_FLAGS: u64 = abi::CLONE_VM as u64 | abi::CLONE_THREAD as u64;

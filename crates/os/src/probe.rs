@@ -1,7 +1,6 @@
 //! What this machine allows, each answer by trying it: version numbers lie (backports, containers, seccomp).
 //!
-//! Run by `uswap doctor` and at the start of `uswap run`, in a process that has nothing registered. Every test cleans
-//! up behind itself.
+//! It runs in a process that has nothing registered.
 //!
 //! Must hold: a test leaves nothing behind: no mapping, no file, no descriptor, no registration. Called by `cli`, for
 //! `uswap doctor` and at the start of `uswap run`.

@@ -11,6 +11,7 @@ use core::ffi::CStr;
 
 use crate::PAGE_BYTES;
 use crate::fd::{Fd, read_file};
+use crate::sys::prctl::PR_GET_AUXV;
 use crate::sys::{self, Errno, Result, abi};
 use crate::text::{TextBuffer, skip_spaces, take_number};
 
@@ -34,14 +35,12 @@ pub fn limit(resource: u32) -> Result<Option<u64>> {
 
 /// Value of an entry of the auxiliary vector of this process.
 pub fn auxiliary(wanted: u64) -> Option<u64> {
-    /// "AUXV".
-    const PR_GET_AUXV: usize = 0x4155_5856;
     let mut buffer = [0; 1024];
     // SAFETY:
     // 1. The kernel writes at most the size of the exclusive buffer.
     let told = unsafe {
         let (start, bytes) = (buffer.as_mut_ptr() as usize, buffer.len());
-        sys::syscall6(abi::__NR_prctl, PR_GET_AUXV, start, bytes, 0, 0, 0)
+        sys::syscall6(abi::__NR_prctl, PR_GET_AUXV as usize, start, bytes, 0, 0, 0)
     };
     let bytes = match told {
         Ok(bytes) => buffer.get(..bytes)?,

@@ -1,9 +1,7 @@
 //! Threads of another process, stopped and looked into (`ptrace`).
 //!
-//! For the child that arms the threads of its parent (`interpose::attach`), and for the supervisor, which lets a
-//! process arm itself. A thread that is seized and interrupted
-//! stops at its way out of the kernel, wherever it was; a system call under way ends or is to be restarted, as its
-//! registers say.
+//! A thread that is seized and interrupted stops at its way out of the kernel, wherever it was; a system call under way
+//! ends or is to be restarted, as its registers say.
 //!
 //! Must hold: a thread is looked into and changed only while it stands still. When its tracer ends it goes on by
 //! itself. Called by `interpose`, in the child that arms the threads of its parent, and by the supervisor, which lets a
@@ -11,6 +9,7 @@
 
 use linux_raw_sys::ptrace as abi_ptrace;
 
+use crate::sys::prctl::PR_SET_PTRACER;
 use crate::sys::{self, Errno, Result, abi};
 use crate::{clock, process};
 
@@ -249,8 +248,7 @@ fn stop_of(status: u32) -> Stop {
 
 /// Lets `tracer` trace this process, where Yama asks for that; 0: nobody but its ancestors.
 pub fn allow_tracer(tracer: u32) {
-    const PR_SET_PTRACER: usize = 0x5961_6d61;
-    let _there_may_be_no_yama = sys::plain(abi::__NR_prctl, PR_SET_PTRACER, tracer as usize, 0);
+    let _there_may_be_no_yama = sys::plain(abi::__NR_prctl, PR_SET_PTRACER as usize, tracer as usize, 0);
 }
 
 #[cfg(test)]

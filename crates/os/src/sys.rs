@@ -9,6 +9,7 @@ use core::arch::asm;
 use core::fmt;
 
 pub use linux_raw_sys::general as abi;
+pub use linux_raw_sys::prctl;
 
 /// A time as the kernel takes it.
 pub(crate) fn timespec(nanoseconds: u64) -> abi::__kernel_timespec {
@@ -31,6 +32,11 @@ impl Errno {
     /// The positive number.
     pub const fn number(self) -> i32 {
         self.0 as i32
+    }
+
+    /// What a system call answers when it fails in this way.
+    pub const fn as_answer(self) -> isize {
+        -(self.0 as isize)
     }
 
     /// The name of the kernel's header, for the numbers that uswap meets; `None` for others.

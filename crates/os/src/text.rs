@@ -1,7 +1,5 @@
 //! Text without allocation: a buffer to format into, and numbers out of /proc files.
 //!
-//! Used for paths below /proc, for messages and by the readers of /proc files.
-//!
 //! Must hold: what does not fit is cut off and remembered, and nothing is allocated. A number that does not fit is
 //! none. Called by [`crate::maps`], [`crate::mlock`], [`crate::own_calls`], [`crate::probe`], [`crate::process`] and
 //! [`crate::smaps`], which read /proc, and by `agent`, `host`, `interpose`, `control`, the supervisor, `uswap`, `cli`

@@ -276,7 +276,7 @@ extern "C" fn thread_main(start: *const Start) -> ! {
 /// Lets the calling thread read the processor's time stamp, which the thread that started it may have been forbidden:
 /// the vDSO reads it.
 fn allow_time_stamps() {
-    use linux_raw_sys::prctl::{PR_SET_TSC, PR_TSC_ENABLE};
+    use crate::sys::prctl::{PR_SET_TSC, PR_TSC_ENABLE};
     let _ = sys::plain(abi::__NR_prctl, PR_SET_TSC as usize, PR_TSC_ENABLE as usize, 0);
 }
 
@@ -367,7 +367,7 @@ pub fn set_name(name: &CStr) {
     // SAFETY:
     // 1. The name ends with a zero byte; the kernel reads at most 16 bytes of it.
     let _ = unsafe {
-        sys::syscall3(abi::__NR_prctl, linux_raw_sys::prctl::PR_SET_NAME as usize, name.as_ptr() as usize, 0)
+        sys::syscall3(abi::__NR_prctl, sys::prctl::PR_SET_NAME as usize, name.as_ptr() as usize, 0)
     };
 }
 

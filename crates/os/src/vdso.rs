@@ -10,6 +10,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::PAGE_BYTES;
+use crate::sys::prctl::PR_GET_AUXV;
 use crate::sys::{self, abi};
 
 /// `clock_gettime` as the vDSO has it; 0 is success.
@@ -21,8 +22,6 @@ static FORBIDDEN: AtomicBool = AtomicBool::new(false);
 const NOT_LOOKED_FOR: usize = 0;
 const NONE: usize = 1;
 
-/// `prctl` that answers the auxiliary vector (Linux 6.4).
-const PR_GET_AUXV: usize = 0x4155_5856;
 /// Where the vDSO begins.
 const AT_SYSINFO_EHDR: usize = 33;
 /// Pairs of numbers of the auxiliary vector; Linux 6.18 has 24.
@@ -79,7 +78,8 @@ fn start() -> Option<usize> {
     // 1. The kernel writes no more bytes than it is told, all of which are in `pairs`.
     unsafe {
         let to = pairs.as_mut_ptr() as usize;
-        sys::syscall4(abi::__NR_prctl, PR_GET_AUXV, to, size_of_val(&pairs), 0).ok()?;
+        // Linux 6.4 has it.
+        sys::syscall4(abi::__NR_prctl, PR_GET_AUXV as usize, to, size_of_val(&pairs), 0).ok()?;
     }
     let start = pairs.iter().find(|pair| pair[0] == AT_SYSINFO_EHDR)?[1];
     (start != 0 && start.is_multiple_of(PAGE_BYTES)).then_some(start)

@@ -6,12 +6,53 @@ use std::sync::atomic::Ordering;
 use uswap_control::unpoisoned;
 use uswap_core::counters::{COUNTERS, Counter, FAULT_SOURCES};
 use uswap_core::files::{FileRecord, FileState};
+use uswap_core::latency::Latency;
 use uswap_units::PAGE_BYTES;
 
 use crate::files::place::kind_name;
 use crate::holders::Holders;
 use crate::report::{FaultKind, RunReport, SwapFileUse};
 use crate::shared::Shared;
+
+/// How many faults of one source there were, and how long they took.
+pub struct FaultTimes {
+    pub count: u64,
+    pub total_ns: u64,
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub max_ns: u64,
+}
+
+impl FaultTimes {
+    pub fn of(latency: Latency<'_>) -> FaultTimes {
+        FaultTimes {
+            count: latency.count(),
+            total_ns: latency.total_ns(),
+            p50_ns: latency.quantile(1, 2),
+            p99_ns: latency.quantile(99, 100),
+            max_ns: latency.quantile(1, 1),
+        }
+    }
+}
+
+/// What is said of each swap file.
+pub struct FileFacts {
+    pub directory: String,
+    pub kind: String,
+    pub bytes_max: u64,
+    pub written_bytes: u64,
+}
+
+impl FileFacts {
+    pub fn of(shared: &Shared, file: &FileRecord) -> FileFacts {
+        FileFacts {
+            directory: shared.files.directory(file.id),
+            kind: kind_name(file.spec.kind).to_owned(),
+            bytes_max: file.spec.slots * PAGE_BYTES as u64,
+            written_bytes: shared.segment.slots().files().written_bytes(file.id),
+        }
+    }
+}
 
 pub fn report(shared: &Shared) -> RunReport {
     let counters = shared.segment.counters();
@@ -20,15 +61,9 @@ pub fn report(shared: &Shared) -> RunReport {
     let faults = FAULT_SOURCES
         .iter()
         .map(|&(source, name)| {
-            let latency = counters.latency(source);
-            FaultKind {
-                name: name.to_owned(),
-                count: latency.count(),
-                total_ns: latency.total_ns(),
-                p50_ns: latency.quantile(1, 2),
-                p99_ns: latency.quantile(99, 100),
-                max_ns: latency.quantile(1, 1),
-            }
+            let FaultTimes { count, total_ns, p50_ns, p99_ns, max_ns } =
+                FaultTimes::of(counters.latency(source));
+            FaultKind { name: name.to_owned(), count, total_ns, p50_ns, p99_ns, max_ns }
         })
         .filter(|kind| kind.count > 0)
         .collect();
@@ -76,13 +111,10 @@ pub fn all_counters(shared: &Shared) -> BTreeMap<&'static str, u64> {
 /// none.
 pub fn swap_files(shared: &Shared) -> Vec<SwapFileUse> {
     let files = shared.segment.slots().files();
-    let one = |file: FileRecord| SwapFileUse {
-        directory: shared.files.directory(file.id),
-        kind: kind_name(file.spec.kind).to_owned(),
-        priority: file.spec.priority,
-        bytes_max: file.spec.slots * PAGE_BYTES as u64,
-        peak_bytes: files.used_peak(file.id) * PAGE_BYTES as u64,
-        written_bytes: files.written_bytes(file.id),
+    let one = |file: FileRecord| {
+        let FileFacts { directory, kind, bytes_max, written_bytes } = FileFacts::of(shared, &file);
+        let peak_bytes = files.used_peak(file.id) * PAGE_BYTES as u64;
+        SwapFileUse { directory, kind, priority: file.spec.priority, bytes_max, peak_bytes, written_bytes }
     };
     let was_one = |file: &FileRecord| file.state != FileState::Gone || files.written_bytes(file.id) > 0;
     files.all().filter(was_one).map(one).collect()

@@ -2,11 +2,9 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use uswap_control::unpoisoned;
 use uswap_core::budget::Signal;
 use uswap_core::files::FileState;
 use uswap_core::mm::HaveOpen;
@@ -55,7 +53,7 @@ impl CommandHandler for Shared {
         }
         let before = self.segment.pool().resident_bytes();
         let (answer, written) = mpsc::channel();
-        unpoisoned(self.aged.lock()).push_back(Aged { marked, answer });
+        self.requests.write(Aged { marked, answer });
         self.raise(Signal::Shrink);
         loop {
             match written.recv_timeout(LOOK) {
@@ -100,17 +98,11 @@ impl CommandHandler for Shared {
     }
 
     fn swap_on(&self, place: SwapPlace) -> Result<String, String> {
-        let _one_at_a_time = unpoisoned(self.changing_files.lock());
-        // Release pairs with the Acquire of the shrinker: who sees that it has come finds room there.
-        self.coming_files.fetch_add(1, Ordering::Release);
-        let added = add_file(self, place);
-        self.coming_files.fetch_add(1, Ordering::Release);
-        added
+        self.file_changes.add(|| add_file(self, place))
     }
 
     fn swap_off(&self, dir: &Path) -> Result<String, String> {
-        let _one_at_a_time = unpoisoned(self.changing_files.lock());
-        remove_file(self, dir)
+        self.file_changes.remove(|| remove_file(self, dir))
     }
 }
 
@@ -196,7 +188,7 @@ fn remove_file(shared: &Shared, dir: &Path) -> Result<String, String> {
         return Err(format!("the swap file in '{}' is not in use", dir.display()));
     }
     let (answer, emptied) = mpsc::channel();
-    *unpoisoned(shared.emptying.lock()) = Some(Emptying { drain: Drain::of(id), answer });
+    shared.requests.empty(Emptying { drain: Drain::of(id), answer });
     shared.raise(Signal::Shrink);
     let emptied = loop {
         match emptied.recv_timeout(LOOK) {

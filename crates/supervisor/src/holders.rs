@@ -213,12 +213,15 @@ impl<'a> Mapping<'a> {
         if ["um", "uw", "ui"].into_iter().any(has) {
             return None;
         }
-        Some(match () {
-            () if self.name == "[stack]" => Kind::MainStack,
-            () if self.has_file => Kind::WrittenFile,
+        Some(if self.name == "[stack]" {
+            Kind::MainStack
+        } else if self.has_file {
+            Kind::WrittenFile
+        } else if has("dd") {
             // uswap keeps its own out of dumps.
-            () if has("dd") => Kind::OwnTables,
-            () => Kind::NotYetManaged,
+            Kind::OwnTables
+        } else {
+            Kind::NotYetManaged
         })
     }
 }

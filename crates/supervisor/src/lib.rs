@@ -16,19 +16,24 @@
 //! | [`program`] | finds the program, and says whether the agent can live in it |
 //! | [`shared`] | what the threads have in common: the segment, the files, the processes |
 //! | [`stop`] | how the threads learn that the run has ended |
-//! | [`monitor`] | measures used memory, raises pressure, sets the size of the pool; finds processes without an engine |
+//! | [`monitor`] | measures memory, raises pressure, sizes the pool; finds processes without an engine |
 //! | [`counting`] | how much memory the processes have, what forked relatives share counted once |
-//! | [`processes`], [`locks`] | the managed processes, each by a pidfd; the locks by which records show that they live |
+//! | [`processes`] | the managed processes, each by a pidfd |
+//! | [`locks`] | the locks by which records show that they live |
 //! | [`reaper`] | gives back what processes that are gone have held |
 //! | [`writeback`], [`requests`] | moves the pool to the swap files; what the shrinker is told to do by commands |
 //! | [`files`] | the swap files: made, opened, read, written, emptied; where, and how large |
 //! | [`readahead`] | reads the swap files ahead of faults |
 //! | [`pressure`] | how long the run and its processes wait, as averages |
 //! | [`holders`] | what holds memory that cannot be reclaimed, for warnings |
-//! | [`socket`], [`descriptors`] | the socket by which processes reach the supervisor, and descriptors that it hands to them |
+//! | [`socket`] | the socket by which processes reach the supervisor |
+//! | [`descriptors`] | descriptors that it hands to them |
 //! | [`growth_functions`] | what this process knows of the functions by which a small process grows, told to others |
 //! | [`control`], [`commands`] | takes commands to the run from a socket, and does what they say |
-//! | [`change`], [`freeze`], [`leave`], [`memory_map`] | single commands: new limits, freezing and thawing, leaving, the map of a process |
+//! | [`change`] | a command: new limits |
+//! | [`freeze`] | freezing and thawing |
+//! | [`leave`] | leaving |
+//! | [`memory_map`] | the map of a process |
 //! | [`stat`] | what a run says of itself while it goes on |
 //! | [`report`], [`account`] | what has happened, as numbers: the report, and the counters that it is filled from |
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
 //! What happened in a run, in plain numbers: filled in by [`crate::account`], and by others while the run goes on.
 //!
 //! What must hold: every field says its unit in its name or here; names in JSON are the field names and do not change
-//! their meaning. What a number does not know (nothing happened) is 0, an empty list, or absent.
+//! their meaning. What a number does not know (nothing happened) is 0, an empty list, or absent. Fields that are
+//! counters too ([`uswap_core::counters`] says what they count) are here for programs that know them by these names.
 
 use std::collections::BTreeMap;
 
@@ -28,34 +29,34 @@ pub struct RunReport {
     pub swap_file_peak_bytes: u64,
     /// Each swap file.
     pub swap_files: Vec<SwapFileUse>,
-    /// Pages compressed into the pool.
+    /// Counter `zswpout`.
     pub pages_compressed: u64,
-    /// Pages that hold one value all over: nothing is stored.
+    /// Counter `swpout_same`.
     pub pages_same_filled: u64,
-    /// Pages found unchanged since they were last stored: not compressed again.
+    /// Counter `swpout_unchanged`.
     pub pages_unchanged: u64,
-    /// Pages evicted because the program had just gone past them in order.
+    /// Counter `drop_behind`.
     #[serde(default)]
     pub pages_dropped_behind: u64,
-    /// Pages that did not get smaller.
+    /// Counter `zswp_reject_compress_poor`.
     pub pages_incompressible: u64,
-    /// Pages written to the swap file.
+    /// Counter `zswpwb`.
     pub pages_written: u64,
-    /// Pages read from the swap file.
+    /// Counter `pswpin`.
     pub pages_read: u64,
-    /// Loaded before a fault came for them, from the pool or the file.
+    /// Counter `swap_ra`.
     pub pages_read_ahead: u64,
-    /// Fresh pages given to the program as zeros.
+    /// Counter `fault_zero`.
     pub pages_zero_filled: u64,
-    /// What went into the compressor.
+    /// Counter `compressed_bytes_in`.
     pub compressed_bytes_in: u64,
-    /// What came out of it and was stored.
+    /// Counter `compressed_bytes_out`.
     pub compressed_bytes_out: u64,
     /// Faults served, by kind.
     pub faults: Vec<FaultKind>,
-    /// Time that threads of the program waited for faults, all threads added.
+    /// Counter `stall_ns`.
     pub stall_ns: u64,
-    /// Processes that were managed at some time.
+    /// Counter `joined`.
     pub processes_managed: u64,
     /// The managed processes by name.
     #[serde(default)]

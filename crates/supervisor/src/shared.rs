@@ -1,6 +1,5 @@
 //! What the threads of the supervisor share.
 
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt::Arguments;
 use std::io;
@@ -30,6 +29,7 @@ use uswap_units::{Bytes, ClusterId, PAGE_BYTES, SwapOffset, ZspageId};
 
 use crate::control;
 use crate::error::StartError;
+use crate::files::changes::FileChanges;
 use crate::files::{ADDED_BYTES_MIN, OpenFiles, slots_of};
 use crate::growth_functions::known_functions;
 use crate::holders::Holders;
@@ -37,7 +37,7 @@ use crate::options::{Limits, OnFull, Options, Say};
 use crate::pressure::Pressure;
 use crate::processes::{Processes, Root};
 use crate::report::Unmanaged;
-use crate::requests::{Aged, Emptying};
+use crate::requests::Requests;
 use crate::stop::Stop;
 
 /// A process takes a place when it has this part of the budget: before that there is little
@@ -73,10 +73,8 @@ pub struct Shared {
     pub unmanaged: Mutex<Vec<Unmanaged>>,
     /// What held memory when the run was over its budget, as last looked.
     pub holders: Mutex<Option<Holders>>,
-    /// What the shrinker was told to write.
-    pub aged: Mutex<VecDeque<Aged>>,
-    /// The swap file that the shrinker was told to empty.
-    pub emptying: Mutex<Option<Emptying>>,
+    /// What the shrinker was told to do.
+    pub requests: Requests,
     pub pressure: Pressure,
     /// Held while a process is asked for a map of its memory.
     pub making_map: Mutex<()>,
@@ -84,11 +82,8 @@ pub struct Shared {
     pub changing_limits: Mutex<Option<Limits>>,
     /// The processes of the run are stopped by [`crate::freeze`], or are about to be.
     pub is_frozen: AtomicBool,
-    /// Held while swap files come or go.
-    pub changing_files: Mutex<()>,
-    /// Counts swap files that are on their way, and that have come or failed to: odd while one is. Who found no room
-    /// for its pages need not be stopped for it if one is, or was since.
-    pub coming_files: AtomicU64,
+    /// Swap files that come or go.
+    pub file_changes: FileChanges,
 }
 
 /// The highest values that were measured, in bytes, and the time above the budget.
@@ -143,14 +138,12 @@ impl Shared {
             warnings: Mutex::new(Vec::new()),
             unmanaged: Mutex::new(Vec::new()),
             holders: Mutex::default(),
-            aged: Mutex::default(),
-            emptying: Mutex::default(),
+            requests: Requests::default(),
             pressure,
             making_map: Mutex::default(),
             changing_limits: Mutex::default(),
             is_frozen: AtomicBool::new(false),
-            changing_files: Mutex::default(),
-            coming_files: AtomicU64::new(0),
+            file_changes: FileChanges::default(),
         })
     }
 

@@ -12,9 +12,8 @@ use uswap_core::latency::Latency;
 use uswap_core::mm::MmRecord;
 use uswap_units::PAGE_BYTES;
 
-use crate::account::all_counters;
+use crate::account::{FaultTimes, FileFacts, all_counters};
 use crate::control::command::Form;
-use crate::files::place::kind_name;
 use crate::freeze::is_frozen;
 use crate::human;
 use crate::processes::live;
@@ -82,23 +81,19 @@ fn look(shared: &Shared) -> RunStat {
 }
 
 fn state(shared: &Shared) -> &'static str {
-    match () {
-        () if shared.segment.budget().is_leaving() => "left",
-        () if is_frozen(shared) => "frozen",
-        () => "running",
+    if shared.segment.budget().is_leaving() {
+        "left"
+    } else if is_frozen(shared) {
+        "frozen"
+    } else {
+        "running"
     }
 }
 
 fn swap_file(shared: &Shared, file: FileRecord) -> SwapFileStat {
-    let slots = shared.segment.slots();
-    SwapFileStat {
-        directory: shared.files.directory(file.id),
-        kind: kind_name(file.spec.kind).to_owned(),
-        priority: file.spec.priority,
-        bytes_max: file.spec.slots * PAGE_BYTES as u64,
-        used_bytes: slots.used_in(&file) * PAGE_BYTES as u64,
-        written_bytes: slots.files().written_bytes(file.id),
-    }
+    let FileFacts { directory, kind, bytes_max, written_bytes } = FileFacts::of(shared, &file);
+    let used_bytes = shared.segment.slots().used_in(&file) * PAGE_BYTES as u64;
+    SwapFileStat { directory, kind, priority: file.spec.priority, bytes_max, used_bytes, written_bytes }
 }
 
 fn faults(shared: &Shared) -> Vec<FaultStat> {
@@ -107,15 +102,9 @@ fn faults(shared: &Shared) -> Vec<FaultStat> {
         .iter()
         .map(|&(source, name)| {
             let latency = counters.latency(source);
-            FaultStat {
-                source: name.to_owned(),
-                count: latency.count(),
-                total_ns: latency.total_ns(),
-                p50_ns: latency.quantile(1, 2),
-                p99_ns: latency.quantile(99, 100),
-                max_ns: latency.quantile(1, 1),
-                latencies: by_powers_of_two(latency),
-            }
+            let FaultTimes { count, total_ns, p50_ns, p99_ns, max_ns } = FaultTimes::of(latency);
+            let latencies = by_powers_of_two(latency);
+            FaultStat { source: name.to_owned(), count, total_ns, p50_ns, p99_ns, max_ns, latencies }
         })
         .collect()
 }

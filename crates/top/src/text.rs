@@ -53,16 +53,8 @@ pub fn nanoseconds(ns: u64) -> String {
 /// Seconds since 1970 as a date: `2026-11-29 10:30:33 UTC`.
 pub fn date(unix_seconds: f64) -> String {
     let seconds = unix_seconds.max(0.0) as u64;
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Counted from 0000-03-01, so that the day that comes every four years is the last of a year; in eras of 400 years.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let months_after_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * months_after_march + 2) / 5 + 1;
-    let month = if months_after_march < 10 { months_after_march + 3 } else { months_after_march - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (year, month, day) = uswap_units::civil_date(seconds);
+    let rest = seconds % 86_400;
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", rest / 3600, rest / 60 % 60, rest % 60)
 }
 

@@ -1,10 +1,11 @@
-//! Numbers with a meaning: ids, places, sizes, limits, random numbers.
+//! Numbers with a meaning: ids, places, sizes, limits, dates, random numbers.
 //!
 //! Most crates of the project stand on this one; it depends on nothing. A page, a frame, a swap entry and a byte count
 //! are different types, so that they cannot be mixed by accident.
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod date;
 mod ids;
 pub mod limits;
 mod places;
@@ -12,6 +13,7 @@ mod prng;
 #[cfg(feature = "seeds")]
 pub mod seeds;
 
+pub use date::civil_date;
 pub use ids::{
     BlobId, Bytes, ChunkId, FileId, MmId, PageId, PageRange, ProcessNumber, SwapId, TableId, ZspageId,
 };

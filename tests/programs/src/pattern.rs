@@ -80,6 +80,13 @@ impl Key {
         }
     }
 
+    /// A page of the content that belongs to the key.
+    pub fn page(&self) -> Page {
+        let mut page = [0; PAGE_BYTES];
+        self.fill(&mut page);
+        page
+    }
+
     /// Fills `page` with content of the kind that belongs to the key.
     pub fn fill(&self, page: &mut Page) {
         self.fill_as(self.kind(), page);

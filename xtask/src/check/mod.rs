@@ -47,6 +47,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("crates without a licence for unsafe code forbid it", unsafe_code::forbidden),
     ("unsafe code says why it is right", unsafe_code::explained),
     ("memory orders say what they pair with", orders::explained),
+    ("what they name is there", orders::named),
     ("nothing is left for later", text::left_for_later),
     ("files are short, without tabs, and UTF-8", text::shape),
     ("lines of comments and documents are short", text::columns),

@@ -2,11 +2,11 @@
 //!
 //! A comment near it does: in the same function above it, or behind it in the line, with the word *pair* or the name
 //! of an order. Where many in one file are for one thing, a paragraph `Memory order:` of the file's opening says it for
-//! all of them. What a test or a model does need not be explained.
+//! all of them; what it names is in that file or beside it. What a test or a model does need not be explained.
 
 use super::Problem;
-use crate::code::code_only;
-use crate::tree::Tree;
+use crate::code::{code_only, has_word};
+use crate::tree::{File, Tree};
 
 const ORDERS: [&str; 4] = ["Acquire", "Release", "AcqRel", "SeqCst"];
 const SAYS_WHY: &str = "Memory order:";
@@ -14,8 +14,7 @@ const SAYS_WHY: &str = "Memory order:";
 /// Orders of the crates that nothing says the pair of.
 pub fn explained(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let is_product = |path: &str| path.starts_with("crates/") && path.contains("/src/") && !is_test(path);
-    for file in tree.rust_files().filter(|file| is_product(&file.path)) {
+    for file in product_files(tree) {
         let lines: Vec<&str> = file.text.lines().collect();
         let opening = lines.iter().take_while(|line| line.starts_with("//!"));
         if opening.into_iter().any(|line| line.contains(SAYS_WHY)) {
@@ -32,6 +31,49 @@ pub fn explained(tree: &Tree) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Names in the paragraph `Memory order:` of an opening that neither its file has, nor one beside it.
+pub fn named(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in product_files(tree) {
+        let opening = file.numbered_lines().take_while(|(_, text)| text.starts_with("//!"));
+        let paragraph = opening.skip_while(|(_, text)| !text.contains(SAYS_WHY));
+        let names: Vec<(usize, &str)> = paragraph
+            .take_while(|(_, text)| *text != "//!")
+            .flat_map(|(line, text)| text.split('`').skip(1).step_by(2).map(move |name| (line, name)))
+            .collect();
+        if names.is_empty() {
+            continue;
+        }
+        let beside = tree.rust_files().filter(|other| is_beside(&file.path, &other.path));
+        let code: Vec<String> = beside.map(|file| code_only(&file.text)).collect();
+        for (line, name) in names {
+            let last = name.rsplit([':', '.']).next().unwrap_or(name);
+            // `set_` stands for all that begin so.
+            let is_there = last.ends_with('_') || code.iter().any(|code| has_word(code, last));
+            if !is_there {
+                let what = format!("the memory order of `{name}`: it is neither in this file nor beside it");
+                problems.push(Problem::new(file, line, what));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether a file is the same one, lies in the same folder, or is of the same module and what is in it.
+fn is_beside(path: &str, other: &str) -> bool {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let inside = path.trim_end_matches(".rs");
+    let is_in = |folder: &str| other.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+    is_in(inside)
+        || other == format!("{folder}.rs")
+        || is_in(folder) && !other[folder.len() + 1..].contains('/')
+}
+
+fn product_files(tree: &Tree) -> impl Iterator<Item = &File> {
+    let is_product = |path: &str| path.starts_with("crates/") && path.contains("/src/") && !is_test(path);
+    tree.rust_files().filter(move |file| is_product(&file.path))
 }
 
 fn is_test(path: &str) -> bool {
@@ -78,6 +120,22 @@ mod tests {
 
     fn found(path: &str, text: &str) -> Vec<usize> {
         explained(&Tree::sample(&[(path, text)])).iter().map(|problem| problem.line).collect()
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_a_problem() {
+        let opening =
+            "//! A.\n//!\n//! Memory order: `set` pairs with\n//! `b::get` and `wait_`.\n//!\n//! Not `x`.\n";
+        let files = |name, path, other| {
+            let text = format!("{opening}fn set() {{}}\n// fn {name}() {{}}\n");
+            let tree = Tree::sample(&[("crates/core/src/a.rs", &text), (path, other)]);
+            named(&tree).iter().map(|problem| problem.line).collect::<Vec<_>>()
+        };
+        assert_eq!(files("get", "crates/core/src/b.rs", "fn other() {}\n"), [4], "a comment is no function");
+        assert!(files("c", "crates/core/src/b.rs", "fn get() {}\n").is_empty());
+        assert!(files("c", "crates/core/src/a/b.rs", "fn get() {}\n").is_empty());
+        assert_eq!(files("c", "crates/core/src/c/b.rs", "fn get() {}\n"), [4]);
+        assert_eq!(files("c", "crates/host/src/b.rs", "fn get() {}\n"), [4]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The steps of `cargo xtask test` are those that CONTRIBUTING.md names, in the same order.
 
 use super::Problem;
-use crate::suite;
+use crate::steps::STEPS;
 use crate::tree::Tree;
 
 const DOCUMENT: &str = "CONTRIBUTING.md";
@@ -20,12 +20,12 @@ pub fn documented(tree: &Tree) -> Vec<Problem> {
     let rows =
         lines.skip(1).map_while(|(line, text)| Some((line, text.strip_prefix("| ")?.split(" |").next()?)));
     let mut rows = rows.peekable();
-    for step in suite::step_names() {
+    for (step, _) in STEPS {
         match rows.next_if(|(_, name)| *name == step) {
             Some(_) => {}
             None => {
                 let line = rows.peek().map_or(head, |(line, _)| *line);
-                let what = format!("the step '{step}' of xtask/src/suite.rs has its row here");
+                let what = format!("the step '{step}' of xtask/src/steps.rs has its row here");
                 return vec![Problem::new(document, line, what)];
             }
         }
@@ -38,6 +38,10 @@ pub fn documented(tree: &Tree) -> Vec<Problem> {
 mod tests {
     use super::*;
 
+    fn step_names() -> Vec<&'static str> {
+        STEPS.iter().map(|(name, _)| *name).collect()
+    }
+
     /// A document with these rows.
     fn problems_of(names: &[&str]) -> Vec<String> {
         let rows: String = names.iter().map(|name| format!("| {name} | it is tested |\n")).collect();
@@ -47,14 +51,14 @@ mod tests {
 
     #[test]
     fn each_step_has_its_row() {
-        let names: Vec<&str> = suite::step_names().collect();
+        let names = step_names();
         assert!(problems_of(&names).is_empty());
     }
 
     #[test]
     fn a_step_without_a_row_is_a_problem() {
-        let names: Vec<&str> = suite::step_names().collect();
-        let expected = format!("the step '{}' of xtask/src/suite.rs has its row here", names[1]);
+        let names = step_names();
+        let expected = format!("the step '{}' of xtask/src/steps.rs has its row here", names[1]);
         let found = problems_of(&[&names[..1], &names[2..]].concat());
         assert_eq!(found, [format!("CONTRIBUTING.md:5: {expected}")]);
         assert_eq!(problems_of(&names[..names.len() - 1]).len(), 1, "the last one");
@@ -63,14 +67,14 @@ mod tests {
 
     #[test]
     fn steps_in_another_order_are_a_problem() {
-        let mut names: Vec<&str> = suite::step_names().collect();
+        let mut names = step_names();
         names.swap(0, 1);
         assert_eq!(problems_of(&names).len(), 1);
     }
 
     #[test]
     fn a_row_of_no_step_is_a_problem() {
-        let names: Vec<&str> = suite::step_names().chain(["tea"]).collect();
+        let names: Vec<&str> = step_names().into_iter().chain(["tea"]).collect();
         let line = names.len() + 3;
         assert_eq!(problems_of(&names), [format!("CONTRIBUTING.md:{line}: there is no step 'tea'")]);
     }

@@ -80,13 +80,17 @@ pub fn columns(tree: &Tree) -> Vec<Problem> {
     problems
 }
 
-/// No line of code is longer than [`COLUMNS_MAX`]. Rustfmt leaves alone what it cannot break: strings, macros.
+/// No line of code is longer than [`COLUMNS_MAX`]. Rustfmt leaves alone what it cannot break: strings, macros. Scripts
+/// have no such tool: of these each line counts, comments too.
 pub fn code_columns(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for file in tree.rust_files() {
-        for (line, text) in
-            file.numbered_lines().filter(|(_, text)| comment_text(text.trim_start()).is_none())
-        {
+    for file in &tree.files {
+        let is_script = [".sh", ".py"].iter().any(|end| file.path.ends_with(end));
+        if !is_script && !file.path.ends_with(".rs") {
+            continue;
+        }
+        let is_code = |text: &str| is_script || comment_text(text.trim_start()).is_none();
+        for (line, text) in file.numbered_lines().filter(|(_, text)| is_code(text)) {
             let columns = text.chars().count();
             if columns > COLUMNS_MAX {
                 let what =
@@ -178,6 +182,8 @@ mod tests {
         let words = "word ".repeat(30);
         assert_eq!(lines_of(code_columns, "a.rs", &format!("fine\n    let a = \"{words}\";\n")), [2]);
         assert!(lines_of(code_columns, "a.rs", &format!("    // {words}\n")).is_empty());
+        assert_eq!(lines_of(code_columns, "a.sh", &format!("fine\n# {words}\n")), [2]);
+        assert_eq!(lines_of(code_columns, "a.py", &format!("a = '{words}'\n")), [1]);
         assert!(lines_of(code_columns, "a.toml", &format!("a = \"{words}\"\n")).is_empty());
     }
 

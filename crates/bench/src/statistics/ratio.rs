@@ -6,11 +6,13 @@
 //! Each interval claims 90 % or a little more: when in truth nothing differs, one of ten intervals lies beside 1 by
 //! chance, one of twenty as a false win. Over many workloads some will. The method depends on how much there is:
 //!
-//! | rounds | interval for the median of paired ratios | claims |
-//! |---|---|---|
-//! | 5 and more | order statistics: from the k-th smallest to the k-th largest; k as large as 90 % allow. No assumption on the distribution | exactly what the binomial distribution says: smallest to largest of 5 is 93.75 %, of 7 98.4 %; second smallest to second largest of 8 is 93.0 %; fourth of 15 is 96.5 % |
-//! | 2 to 4 | Student's t on the logarithms, never narrower than smallest to largest. Assumes that they are normal, as smallest to largest of 2 would claim only 50 %, of 3 75 %, of 4 87.5 % | 90 % or more |
-//! | 1 | one pair says nothing about the spread between runs: a spread is *assumed*, see [`assumed_doubt`] | nothing, and is marked in every report |
+//! - 5 rounds and more: order statistics, from the k-th smallest of the paired ratios to the k-th largest; k as large
+//!   as 90 % allow. No assumption on the distribution. It claims exactly what the binomial distribution says: smallest
+//!   to largest of 5 is 93.75 %, of 7 98.4 %; second smallest to second largest of 8 is 93.0 %; fourth of 15 is 96.5 %.
+//! - 2 to 4: Student's t on the logarithms, never narrower than smallest to largest. Assumes that they are normal, as
+//!   smallest to largest of 2 would claim only 50 %, of 3 75 %, of 4 87.5 %. It claims 90 % or more.
+//! - 1: one pair says nothing about the spread between runs: a spread is *assumed*, see [`assumed_doubt`]. It claims
+//!   nothing, and is marked in every report.
 //!
 //! Two results that were measured apart have no pairs. There the rank sum (Mann and Whitney) gives the interval, out of
 //! all quotients of one value of each side, from 3 against 3 values on; below that Student's t with the spread of both

@@ -47,13 +47,14 @@ impl Container {
     fn look() -> Option<Container> {
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let exists = |path: &str| Path::new(path).exists();
-        match () {
-            () if is_set("KUBERNETES_SERVICE_HOST") => Some(Container::Kubernetes),
-            () if is_set("APPTAINER_NAME") || is_set("SINGULARITY_NAME") || exists("/.singularity.d") => {
-                Some(Container::Apptainer)
-            }
-            () if exists("/.dockerenv") || exists("/run/.containerenv") => Some(Container::Docker),
-            () => None,
+        if is_set("KUBERNETES_SERVICE_HOST") {
+            Some(Container::Kubernetes)
+        } else if is_set("APPTAINER_NAME") || is_set("SINGULARITY_NAME") || exists("/.singularity.d") {
+            Some(Container::Apptainer)
+        } else if exists("/.dockerenv") || exists("/run/.containerenv") {
+            Some(Container::Docker)
+        } else {
+            None
         }
     }
 

@@ -7,16 +7,18 @@
 //! `usable[o]` has clusters of order o that can serve o; `fragments[o][l]` those that can serve no more than l < o. A
 //! cluster is on none while it is full, while it is trimmed, and before it is used for the first time.
 //!
-//! Must hold: the bits of a cluster say what its state says, while nobody holds its lock. Who holds it may have come as
-//! far as two bits, or none: who searches takes a bit for a hint, and looks again under the cluster's lock. `filled`
-//! says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list is looked
-//! through once more. Called by [`crate::clusters`], which chooses a cluster here and moves it from list to list.
+//! Must hold: the bits of a cluster say what its state says, while nobody holds its lock. Whoever holds it may have
+//! come as far as two bits, or none: whoever searches takes a bit for a hint, and looks again under the cluster's lock.
+//! `filled` says which lists may have a cluster: a bit there is set after one in the list, and cleared before the list
+//! is looked through once more. Called by [`crate::clusters`], which chooses a cluster here and moves it from list to
+//! list.
 //!
-//! Memory order: `put_on` sets the bit in `filled` behind that in the list, by an exchange in any case. So who sees it
-//! there (Acquire: `has`, `choose`), or clears it (`first_of`), sees the bit in the list, if it has not been taken off.
-//! `take_off` comes behind `put_on` (Release): who looks through a list (Acquire: `listed`) and misses a cluster that
-//! was taken off sees it where it was put. `relist` does the same once more for the dead; what it finds by `is_on` is
-//! seen because it has the cluster's lock. What a bit says of the cluster itself needs no order: it is a hint.
+//! Memory order: `put_on` sets the bit in `filled` behind that in the list, by an exchange in any case. So whoever sees
+//! it there (Acquire: `has`, `choose`), or clears it (`first_of`), sees the bit in the list, if it has not been taken
+//! off. `take_off` comes behind `put_on` (Release): whoever looks through a list (Acquire: `listed`) and misses a
+//! cluster that was taken off sees it where it was put. `relist` does the same once more for the dead; what it finds by
+//! `is_on` is seen because it has the cluster's lock. What a bit says of the cluster itself needs no order: it is a
+//! hint.
 
 use super::record::{LISTS, List, Record, State};
 use super::{Clusters, ORDER_MAX, Search, SlotUsage};
@@ -81,7 +83,7 @@ impl<'a, T: SlotUsage> Clusters<'a, T> {
     fn put_on(&self, cluster: ClusterId, list: List) {
         let before = self.bits_near(list, cluster).fetch_or(bit_of(cluster), Ordering::AcqRel);
         if before == 0 {
-            // An exchange in any case: who has just cleared it sees our bit, or we come after.
+            // An exchange in any case: whoever has just cleared it sees our bit, or we come after.
             self.filled().fetch_or(1 << list.0, Ordering::AcqRel);
         }
     }
@@ -103,7 +105,7 @@ impl<'a, T: SlotUsage> Clusters<'a, T> {
         }
     }
 
-    /// Makes the bits of a cluster follow from its state: who held its lock died in the middle of a change.
+    /// Makes the bits of a cluster follow from its state: whoever held its lock died in the middle of a change.
     pub(super) fn relist(&self, record: Record<'_>) {
         let own = record.state().list;
         for list in (0..LISTS as u8).map(List).filter(|list| list.has_bits()) {
@@ -138,7 +140,7 @@ impl<'a, T: SlotUsage> Clusters<'a, T> {
         let found = self.listed(list, from).inspect(|_| is_empty = false).find(|&cluster| fits(cluster));
         if is_empty && self.has(list) {
             self.filled().fetch_and(!(1 << list.0), Ordering::AcqRel);
-            // Who put one there meanwhile may have seen the bit still set.
+            // Whoever put one there meanwhile may have seen the bit still set.
             let again = self.listed(list, from).next();
             if again.is_some() {
                 self.filled().fetch_or(1 << list.0, Ordering::AcqRel);
@@ -162,7 +164,7 @@ impl<'a, T: SlotUsage> Clusters<'a, T> {
 
     /// A cluster that most likely can serve `order`; `from` is where the caller was last. None: no cluster can.
     pub(super) fn choose(&self, order: u32, home: u32, from: ClusterId) -> Option<Choice> {
-        // What was put on a list by who was interrupted then is found in the second round.
+        // What was put on a list by whoever was interrupted then is found in the second round.
         let filled = self.filled().load(Ordering::Acquire);
         [filled, !0].into_iter().find_map(|filled| self.choose_among(filled, order, home, from))
     }

@@ -4,18 +4,18 @@
 //! 0: free      63..16 which of all processes it is     15..0 its record + 1
 //! ```
 //! A record may be given to another process while someone waits: the number tells them apart, so that nobody takes the
-//! lock from the next one. Who finds the lock held asks `Contended`. Told that the holder is gone, it takes the lock
-//! over.
+//! lock from the next one. Whoever finds the lock held asks `Contended`. Told that the holder is gone, it takes the
+//! lock over.
 //!
-//! Must hold: a lock goes from its holder to another only when the holder has given it back or is gone; who takes it
-//! over from the dead repairs what it guards first. Called by [`crate::clusters`], whose locks these are, by
+//! Must hold: a lock goes from its holder to another only when the holder has given it back or is gone; whoever takes
+//! it over from the dead repairs what it guards first. Called by [`crate::clusters`], whose locks these are, by
 //! [`crate::swap_table`] and [`crate::slots`], which count what they have begun (`begin`, `end`), and by `host`, the
 //! supervisor and `experiments`, which say who locks and how to wait.
 //!
-//! Memory order: the Acquire of who takes a lock (`take`, `wait`) pairs with the Release of `unlock`: what the last
+//! Memory order: the Acquire of whoever takes a lock (`take`, `wait`) pairs with the Release of `unlock`: what the last
 //! holder wrote is seen. The dead have not unlocked: they ended before the kernel said that they are gone, and so what
-//! they wrote is seen. The Acquire of who takes their lock over (`wait`, `take_over`) pairs with nothing that they did:
-//! it keeps the repair behind the exchange.
+//! they wrote is seen. The Acquire of whoever takes their lock over (`wait`, `take_over`) pairs with nothing that they
+//! did: it keeps the repair behind the exchange.
 
 use crate::mm::MmTable;
 use uswap_sync::{AtomicU64, Ordering, trace};
@@ -166,7 +166,7 @@ mod tests {
     /// While someone waits, the holder dies, its lock is broken, and its record and the lock go to the next process.
     fn holder_is_replaced(mms: MmTable<'_>, holder: MmId, tries: u32) -> Holder {
         if tries > 0 {
-            // Who waits has not taken the lock from the living: the next one gives it back.
+            // Whoever waits has not taken the lock from the living: the next one gives it back.
             let lock = mms.record(MmId::new(1));
             Locker::new(holder, mms).unlock(&lock.words[15]);
             return Holder::Lives;

@@ -37,7 +37,7 @@ impl List {
     pub(crate) const fn fragments(order: u32, largest: u32) -> List {
         List(List::FRAGMENTS + (order * (order - 1) / 2 + largest) as u8)
     }
-    /// Of a cluster that is empty, and that who allocates begins anew.
+    /// Of a cluster that is empty, and that whoever allocates begins anew.
     #[cfg(test)]
     pub(crate) const fn is_empty(self) -> bool {
         matches!(self, List::NONE | List::FREE | List::TRIM)

@@ -97,7 +97,7 @@ pub(super) fn a_slot_is_freed_by_an_audit_and_taken_before_its_freer_ends() {
     });
 }
 
-/// A cluster comes to a list while a search finds that list empty, and notes it: who searches next must look there.
+/// A cluster comes to a list while a search finds that list empty, and notes it: whoever searches next must look there.
 #[test]
 fn loom_a_cluster_listed_while_a_search_finds_none_is_found_next() {
     check(|| {

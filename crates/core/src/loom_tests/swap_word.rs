@@ -43,7 +43,7 @@ impl Table {
         table.view().publish(ID, content);
         table
     }
-    /// Entry 1 belongs to who will publish it.
+    /// Entry 1 belongs to whoever will publish it.
     fn reserved() -> Arc<Table> {
         let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         let zero = || AtomicU64::new(0);
@@ -240,7 +240,7 @@ fn loom_references_come_back_while_two_are_put() {
     });
 }
 
-/// Two entries are put together by each of two threads: who is the last gives both back, or one each.
+/// Two entries are put together by each of two threads: whoever is the last gives both back, or one each.
 #[test]
 fn loom_entries_that_are_put_together_are_given_back_once() {
     let mut builder = loom::model::Builder::new();

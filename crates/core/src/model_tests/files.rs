@@ -138,7 +138,7 @@ impl Model<'_> {
         let process = &mut self.processes[index];
         match next {
             None => process.reads = true,
-            // Who cannot even begin is not managed.
+            // Whoever cannot even begin is not managed.
             Some(Follow::Open(_)) if fails && !process.reads => self.end(index),
             Some(Follow::Open(file)) => {
                 let set = if fails { &mut process.refused } else { &mut process.open };

@@ -372,7 +372,7 @@ impl Model<'_> {
             assert_eq!(word.content(), entry.content);
             assert_eq!(flags, (entry.writeback, entry.retained, entry.referenced));
             assert_eq!(self.table.references(SwapId::new(id)), u64::from(entry.count));
-            // Who is not alone is never taken for it.
+            // Whoever is not alone is never taken for it.
             assert_eq!(word.is_alone(), entry.count == 1);
             if entry.count > 0 {
                 assert_eq!(self.table.hash(SwapId::new(id)), entry.hash);
@@ -437,8 +437,8 @@ fn reaping_spares_what_others_reserved_in_the_same_cluster() {
     });
 }
 
-/// Who died when it had counted in one word and not yet in the other: what it left there is not counted for the next
-/// owner of the entry.
+/// Whoever died when it had counted in one word and not yet in the other: what it left there is not counted for the
+/// next owner of the entry.
 #[test]
 fn references_that_somebody_left_in_the_other_word_are_not_counted() {
     with_segment(SMALL, |segment| {

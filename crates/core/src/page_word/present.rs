@@ -7,8 +7,8 @@
 //! * `PROTECTED`: the kernel may let nobody write the page before its fault has come to us, which takes the bit away.
 //!   With a swap entry the page is *clean*: the entry holds its content, and the page is protected. An isolated page is
 //!   protected too.
-//! * isolated: the number of the evictor that stores the page, 0: none. Who writes, drops or locks the page takes it
-//!   away.
+//! * isolated: the number of the evictor that stores the page, 0: none. Whoever writes, drops or locks the page takes
+//!   it away.
 //! * `REWRITTEN`: the page came back from swap and was written after that, this time or, as far as is known, the last
 //!   time. A hint: it may be filled writable, which spares the fault of the first write. A swapped page has it too.
 //! * `ZERO_PAGE`: what is mapped is the kernel's page of zeros. It takes no memory, so evicting it gains nothing. It
@@ -213,7 +213,7 @@ impl PageWordRef<'_> {
     pub fn keep_copy(self, isolated: PageWord, copy: SwapId) -> Option<PageWord> {
         debug_assert!(isolated.isolated_by().is_some());
         let next = isolated.0 & !SWAP_MASK | u64::from(copy.number());
-        // Release pairs with `load` and `try_lock`: who finds the entry finds what it names.
+        // Release pairs with `load` and `try_lock`: whoever finds the entry finds what it names.
         let kept = self.word.compare_exchange(isolated.0, next, Ordering::Release, Ordering::Relaxed);
         kept.is_ok().then_some(PageWord(next))
     }
@@ -268,7 +268,8 @@ impl PageWordRef<'_> {
 
     /// Managed and active -> managed: nobody evicts it until [`activate`](Self::activate).
     ///
-    /// `AcqRel` pairs with `lock_isolated`, which fails from now on, and with the `commit` of who evicted it before.
+    /// `AcqRel` pairs with `lock_isolated`, which fails from now on, and with the `commit` of whoever evicted it
+    /// before.
     pub fn deactivate(self) {
         let mut seen = self.word.load(Ordering::Relaxed);
         while seen & ACTIVE != 0 {

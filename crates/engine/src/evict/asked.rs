@@ -1,8 +1,8 @@
 //! What a program asks for by advice: that pages go now (MADV_PAGEOUT), or before others (MADV_COLD).
 //!
-//! Must hold: no evictor is kept while room is waited for, and that wait has an end. Who calls `cool` is in a shared
-//! section of the gate; `evict_range` enters its own. Called by `host` and `sim`, when a program says that it will not
-//! need memory for a while.
+//! Must hold: no evictor is kept while room is waited for, and that wait has an end. Whoever calls `cool` is in a
+//! shared section of the gate; `evict_range` enters its own. Called by `host` and `sim`, when a program says that it
+//! will not need memory for a while.
 
 use crate::evict::choose::Wanted;
 use crate::evict::{BATCH_PAGES, Evictor};
@@ -10,7 +10,6 @@ use crate::space::AddressSpace;
 use crate::world::World;
 use core::ops::DerefMut;
 use uswap_core::budget::Signal;
-use uswap_sync::Ordering;
 use uswap_units::limits::{ROOM_WAIT_NS, WRITE_PATIENCE_NS};
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
 
@@ -69,7 +68,7 @@ impl<W: World> AddressSpace<'_, W> {
     pub fn cool(&self, range: PageRange) {
         self.word_refs_of(range).for_each(|(_, word_ref)| word_ref.cool());
         if let Some(first) = self.table.first_managed(range) {
-            self.hand.store(first.number(), Ordering::Relaxed);
+            self.hand.move_to(first);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Drop-behind: notes what a program goes past in order, and follows samples of what was evicted. The rule is
 //! [`uswap_core::drop_behind`].
 //!
-//! Must hold: all of this is hints. Several threads note and ask; who finds the state in use goes on without it, and no
-//! more comes of that than a worse choice of pages. Called by [`crate::fault`], which notes, and by [`crate::evict`],
-//! which asks, in shared sections of the gate.
+//! Must hold: all of this is hints. Several threads note and ask; whoever finds the state in use goes on without it,
+//! and no more comes of that than a worse choice of pages. Called by [`crate::fault`], which notes, and by
+//! [`crate::evict`], which asks, in shared sections of the gate.
 
 use crate::evict::choose::Wanted;
 use crate::evict::{BATCH_PAGES, Evictor};

@@ -1,5 +1,4 @@
-//! Which pages go: a clock hand over the page table, as far as it is not the turn of what the program has just gone
-//! past.
+//! Chooses pages to evict: first what the program has just gone past, else what a clock hand over the page table finds.
 //!
 //! Must hold: locks are tried, never waited for; a chunk in which something may be left to evict keeps its bit. Called
 //! by [`crate::evict`], and chunk by chunk by [`super::asked`] and [`super::behind`], in a shared section of the gate.
@@ -11,7 +10,6 @@ use crate::world::World;
 use uswap_core::drop_behind::Chosen;
 use uswap_core::page_table::{ALL_PAGES, Leaf};
 use uswap_core::page_word::{Place, TryLock};
-use uswap_sync::Ordering;
 use uswap_units::{BLOCK_PAGES, CHUNK_PAGES, PageId, PageRange};
 
 /// Rounds of the hand in search of a page that does not rest: what came back warm may rest for eleven.
@@ -85,11 +83,11 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// The next chunk in which there may be a page to evict. None after a whole round without one.
     fn next_chunk(&self, rounds: &mut u32) -> Option<(Leaf<'_>, u32)> {
-        let mut at = PageId::new(self.hand.load(Ordering::Relaxed));
+        let mut at = self.hand.page();
         for _ in 0..LEAVES_MAX {
             let Some(leaf) = self.table.next_leaf(at) else {
                 at = PageId::FIRST;
-                self.round.fetch_add(1, Ordering::Relaxed);
+                self.hand.begin_round();
                 *rounds += 1;
                 if *rounds > ROUNDS_MAX {
                     break;
@@ -99,18 +97,13 @@ impl<W: World> AddressSpace<'_, W> {
             let chunks = leaf.evictable_from(at);
             if chunks != 0 {
                 let in_block = chunks.trailing_zeros();
-                self.hand.store(leaf.chunk(in_block).end().number(), Ordering::Relaxed);
+                self.hand.move_to(leaf.chunk(in_block).end());
                 return Some((leaf, in_block));
             }
             at = leaf.first_page().plus(BLOCK_PAGES);
         }
-        self.hand.store(at.number(), Ordering::Relaxed);
+        self.hand.move_to(at);
         None
-    }
-
-    /// The round of the hand, as the pages of this one's chunk count it: each chunk is ahead of the one before.
-    pub(crate) fn round_of(&self, page: PageId) -> u32 {
-        self.round.load(Ordering::Relaxed).wrapping_add(page.chunk().number() as u32)
     }
 
     /// Locks what it can of a chunk; how many of the pages may go.
@@ -124,10 +117,10 @@ impl<W: World> AddressSpace<'_, W> {
         let Wanted { chosen, goes_max, within } = wanted;
         let chunk = leaf.chunk(in_block);
         let looked = chunk.intersection(within);
-        // Before the words are looked at: who makes one evictable sets it again.
+        // Before the words are looked at: whoever makes one evictable sets it again.
         leaf.evictable().begin_look(in_block);
         if self.held.overlaps(looked) {
-            // Who holds it sets its chunks again.
+            // Whoever holds it sets its chunks again.
             return 0;
         }
         if looked != chunk {
@@ -152,14 +145,14 @@ impl<W: World> AddressSpace<'_, W> {
             // The rest of the chunk is next.
             let last = locked.iter().rfind(|candidate| candidate.fate == Fate::Chosen);
             let next = last.expect("one goes").page.plus(1);
-            self.hand.store(next.number(), Ordering::Relaxed);
+            self.hand.move_to(next);
         }
         goes
     }
 
     /// What may be isolated in a part of a chunk. The hand takes a round of rest away from what it passes by.
     fn find_evictable(&self, leaf: &Leaf<'_>, pages: PageRange, chosen: Option<Chosen>) -> Looks {
-        let (mut looks, round) = (Looks { resting: 0, may_go: 0 }, self.round_of(pages.start()));
+        let (mut looks, round) = (Looks { resting: 0, may_go: 0 }, self.hand.round_of(pages.start()));
         for (page, word_ref) in
             leaf.word_refs_in(pages).filter(|(_, word_ref)| word_ref.load().may_be_isolated())
         {
@@ -206,7 +199,7 @@ impl<W: World> AddressSpace<'_, W> {
         for candidate in locked {
             let word_ref = self.word_ref(candidate.page);
             self.must_be_done(match candidate.fate {
-                // Who fills the page locks its word first, whatever hazards it has published.
+                // Whoever fills the page locks its word first, whatever hazards it has published.
                 Fate::Hole => word_ref.commit_hole(),
                 _ => word_ref.unlock_unchanged(),
             });

@@ -2,8 +2,8 @@
 //! and not one a page.
 //!
 //! Pages are chosen by a clock hand over the page table. What lies between two pages that go is protected with them, if
-//! it may be, so that there are fewer calls: who writes such a page meets one more fault. Where that is seen to happen
-//! often, pages that stay are left out, and there are more calls (docs/adr/0026).
+//! it may be, so that there are fewer calls: whoever writes such a page meets one more fault. Where that is seen to
+//! happen often, pages that stay are left out, and there are more calls (docs/adr/0026).
 //!
 //! Must hold: no page is protected before its word is locked and the hazards were looked at, and none is dropped before
 //! that was done once more, with a complete copy whose entry the word names. What a batch has begun and cannot end is
@@ -57,7 +57,7 @@ pub struct Evicted {
     pub looked: u64,
     /// The pool had no room for a page.
     pub no_room: bool,
-    /// It has looked at as much as one batch may, and not at all there is.
+    /// The batch stopped at its limit: there is more to look at.
     pub looks_on: bool,
 }
 
@@ -158,7 +158,7 @@ impl<W: World> AddressSpace<'_, W> {
         let chosen = choose(evictor);
         self.world.step().await;
         if evictor.length > 0 {
-            // From here on, who publishes a hazard sees the locks; who has published one is seen.
+            // From here on, whoever publishes a hazard sees the locks; whoever has published one is seen.
             self.world.membarrier();
             self.world.step().await;
             self.protect(evictor).await;
@@ -222,7 +222,7 @@ impl<W: World> AddressSpace<'_, W> {
         let Some(range) = range_to_protect(&candidates[..length]) else { return length };
         self.protecting.begin(id, range);
         self.world.step().await;
-        // From here on, who fills a page sees the range; what was filled before is seen.
+        // From here on, whoever fills a page sees the range; what was filled before is seen.
         length_of(&candidates[..length])
     }
 
@@ -248,7 +248,7 @@ impl<W: World> AddressSpace<'_, W> {
     }
 
     /// Whether all pages of a range are stored, so that protecting it changes nothing, but for what comes back
-    /// meanwhile ([`uswap_core::protecting`]). What was never touched does not count: who fills that asks nobody.
+    /// meanwhile ([`uswap_core::protecting`]). What was never touched does not count: whoever fills that asks nobody.
     fn are_missing(&self, range: PageRange) -> bool {
         if range.pages() > GAP_PAGES_MAX {
             return false;

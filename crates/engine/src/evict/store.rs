@@ -23,7 +23,7 @@ pub(crate) trait Owners {
     fn with<T>(&self, change: impl FnOnce(&mut ZspageOwner) -> T) -> T;
 }
 
-/// Gives the right to allocate to the others: who stores now and then would keep a zspage of each size class partly
+/// Gives the right to allocate to the others: whoever stores now and then would keep a zspage of each size class partly
 /// empty, half a megabyte in all.
 pub(crate) fn disown_zspages(segment: Segment<'_>, backing: &impl Backing, owners: &impl Owners) {
     for zspage in owners.with(ZspageOwner::take_all) {

@@ -212,7 +212,7 @@ impl<B: Backing> Source<'_, B> {
         if wanted.start < held.start || held.end < wanted.end {
             let end = wanted.end.max(reach).next_slot_start();
             workspace.file_holds = SwapOffset::NOTHING;
-            // Who reads it alone, for the second time, wants it from the file.
+            // Whoever reads it alone, for the second time, wants it from the file.
             let may_be_old = reach != SwapOffset::ZERO;
             if !(may_be_old && self.copy_read_ahead(&slots, end, workspace).await) {
                 let bytes = end.since(slots.start) as usize;

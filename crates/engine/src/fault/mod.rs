@@ -3,8 +3,8 @@
 //! Must hold: a word is locked from before its content is looked for until after the page is filled, so that whoever
 //! sees *present* sees the content. A thread that waits, for a lock, a file or a queue, is outside of the gate.
 //!
-//! Called by `host` for a SIGBUS and for memory that a system call will touch, by `sim` alike. How one fault is served
-//! is told in docs/internals/fault.md.
+//! Called by `host` for a SIGBUS and for memory that a system call will touch, likewise by `sim`. How one fault is
+//! served is told in docs/internals/fault.md.
 
 pub mod load;
 mod readahead;
@@ -434,7 +434,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             let (word, swap, word_ref) =
                 (batch.words[index as usize], batch.swap(index), batch.word_ref(index));
             let warmth = match self.fairness().note_came_back(word).is_soon() {
-                true => Warmth::Warmer { round: self.round_of(first) },
+                true => Warmth::Warmer { round: self.hand.round_of(first) },
                 false => Warmth::Cold,
             };
             if gives_up && !is_planted(Plant::LostDirty) {
@@ -483,8 +483,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         }
     }
 
-    /// True when the kernel may do this to the page now: nothing is missing or protected, as far as the word knows. Who
-    /// asks has published a hazard before.
+    /// True when the kernel may do this to the page now: nothing is missing or protected, as far as the word knows.
+    /// Whoever asks has published a hazard before.
     pub fn is_ready(&self, page: PageId, touch: Touch) -> bool {
         let Some(word_ref) = self.table.word_ref(page) else { return true };
         let word = word_ref.load();

@@ -5,7 +5,7 @@
 //! waits for less of the disk's latency, or for none.
 //!
 //! Must hold: what was read ahead is a hint ([`uswap_core::readahead_buffers`]). It is verified when it is used, like
-//! all that is read; who does not find it, or does not get it in time, reads the file itself. Called by
+//! all that is read; whoever does not find it, or does not get it in time, reads the file itself. Called by
 //! [`crate::fault`], which asks, by [`crate::fault::load`], which uses it, and by the supervisor and `sim`
 //! ([`serve_readahead`]).
 

@@ -1,6 +1,6 @@
 //! What a process has gone past in order, for the threads that note it and the evictors that ask.
 //!
-//! Must hold: these are hints: who finds the state in use goes on without it, and nobody waits. Called by
+//! Must hold: these are hints: whoever finds the state in use goes on without it, and nobody waits. Called by
 //! [`crate::evict::behind`].
 
 use spin::mutex::SpinMutex;

@@ -1,8 +1,9 @@
 //! Reclaim between the processes of a run: each engine takes from its own process, when it is its turn
 //! ([`uswap_core::fairness`]).
 //!
-//! Must hold: what the others have is read from their records, never waited for, and may be a little old. Who does not
-//! look any more (stopped, or without a processor) or has found nothing to take is left out, so nobody waits for it.
+//! Must hold: what the others have is read from their records, never waited for, and may be a little old. Whoever does
+//! not look any more (stopped, or without a processor) or has found nothing to take is left out, so nobody waits for
+//! it.
 //! Called by [`crate::reclaim`], and by [`crate::fault`] for each page that comes back.
 
 use uswap_core::counters::Counter;

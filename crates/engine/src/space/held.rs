@@ -1,14 +1,14 @@
 //! What must not be evicted for a while: everything, or a few ranges that are coming home to be moved or left alone.
 //!
-//! Must hold: who needs a range to be there looks again, with the gate exclusive, before it relies on that. A hold
+//! Must hold: whoever needs a range to be there looks again, with the gate exclusive, before it relies on that. A hold
 //! keeps evictors from beginning, but what they have begun may still drop pages.
 //!
 //! Called by [`crate::space`], when memory comes home or is moved, and by [`crate::evict`], which asks.
 //!
 //! Memory order: `hold` writes the start of a range behind its end (Release), for `overlaps` (Acquire). `release` pairs
-//! with `is_all` and `overlaps`: who finds nothing held sees what was done while it was; and with the next `hold` of
-//! the same place. That an evictor sees a hold in time does not come from these orders but from the gate: who has been
-//! alone inside after the hold is followed only by evictors that see it.
+//! with `is_all` and `overlaps`: whoever finds nothing held sees what was done while it was; and with the next `hold`
+//! of the same place. That an evictor sees a hold in time does not come from these orders but from the gate: whoever
+//! has been alone inside after the hold is followed only by evictors that see it.
 
 use uswap_sync::{AtomicU32, AtomicU64, Ordering};
 use uswap_units::{PageId, PageRange};

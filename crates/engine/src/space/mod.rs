@@ -8,6 +8,7 @@
 pub(crate) mod behind;
 pub(crate) mod fairness;
 pub(crate) mod floor;
+pub(crate) mod hand;
 pub(crate) mod held;
 pub(crate) mod readahead;
 pub(crate) mod sampled;
@@ -16,6 +17,7 @@ pub(crate) mod words;
 use self::behind::Behind;
 use self::fairness::Fairness;
 use self::floor::Floor;
+use self::hand::ClockHand;
 use self::held::{Held, Hold};
 use self::readahead::Readahead;
 use self::sampled::Sampled;
@@ -51,10 +53,8 @@ pub struct AddressSpace<'a, W> {
     pub(super) behind: Behind,
     /// First writes in order, of pages that are there and protected.
     pub(super) first_writes: Readahead,
-    /// The page at which the search for pages to evict goes on.
-    pub(super) hand: AtomicU64,
-    /// How often it went round.
-    pub(super) round: AtomicU32,
+    /// Where the search for pages to evict goes on.
+    pub(super) hand: ClockHand,
     /// Until then it is not waited for other processes of the run.
     pub(super) others_fail_until_ns: AtomicU64,
     /// Clean pages whose copy is in the file and that went again: one in some is promoted.
@@ -87,8 +87,7 @@ impl<'a, W: World> AddressSpace<'a, W> {
             readahead: Readahead::new(balance::run_pages_max(segment.budget().ram())),
             behind: Behind::new(segment.budget().ram().bytes() / PAGE_BYTES as u64),
             first_writes: Readahead::new(RUN_PAGES_MAX as u32),
-            hand: AtomicU64::new(0),
-            round: AtomicU32::new(0),
+            hand: ClockHand::default(),
             others_fail_until_ns: AtomicU64::new(0),
             back_to_file: AtomicU32::new(0),
             stored_anew: AtomicU32::new(0),
@@ -135,8 +134,8 @@ impl<'a, W: World> AddressSpace<'a, W> {
         !self.held.is_all()
     }
 
-    /// Nothing of the range is evicted while the answer lives. What was under way may still drop pages: who needs the
-    /// range looks again with the gate exclusive. The rest of the process makes room as ever.
+    /// Nothing of the range is evicted while the answer lives. What was under way may still drop pages: whoever needs
+    /// the range looks again with the gate exclusive. The rest of the process makes room as ever.
     pub fn hold_range(&self, range: PageRange) -> HeldRange<'_, 'a, W> {
         HeldRange { space: self, hold: self.held.hold(range), range }
     }
@@ -177,7 +176,7 @@ pub struct HeldRange<'s, 'a, W: World> {
 impl<W: World> Drop for HeldRange<'_, '_, W> {
     fn drop(&mut self) {
         self.space.held.release(self.hold);
-        // The hand has passed it by. Release, in `set`: who clears a bit again sees that nothing is held.
+        // The hand has passed it by. Release, in `set`: whoever clears a bit again sees that nothing is held.
         for leaf in self.space.table.leaves(self.range) {
             for chunk in 0..(BLOCK_PAGES / CHUNK_PAGES) as u32 {
                 leaf.evictable().set(chunk);

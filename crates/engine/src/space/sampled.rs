@@ -1,8 +1,8 @@
 //! How often what may happen to a page does happen, of the last cases that were let come to it.
 //!
-//! Must hold: counts are estimates, since threads change them without a lock. Who avoids cases by an answer asks each
-//! time: one question in some is answered otherwise, so that there is something to count. Called by [`crate::fault`]
-//! and [`crate::evict`].
+//! Must hold: counts are estimates, since threads change them without a lock. Whoever avoids cases by an answer asks
+//! each time: one question in some is answered otherwise, so that there is something to count. Called by
+//! [`crate::fault`] and [`crate::evict`].
 
 use uswap_sync::{AtomicU32, Ordering};
 

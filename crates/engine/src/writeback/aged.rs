@@ -1,8 +1,8 @@
 //! Write-back by age, on request: what nobody touches for a while goes to the file, although the pool has room.
 //!
-//! No time is kept for a blob. Who asks has the blobs marked and their `REFERENCED` bits taken away, waits, and then
-//! has those written that are marked and still not referenced: whoever touched one has set its bit, or taken the blob
-//! away. A blob that was made in the place of a marked one is referenced too; only if the clock hand passed it
+//! No time is kept for a blob. Whoever asks has the blobs marked and their `REFERENCED` bits taken away, waits, and
+//! then has those written that are marked and still not referenced: whoever touched one has set its bit, or taken the
+//! blob away. A blob that was made in the place of a marked one is referenced too; only if the clock hand passed it
 //! meanwhile it may be younger than was asked for.
 //!
 //! Must hold: what is marked is passed over for good only if it was written, or if its word has changed; what found no

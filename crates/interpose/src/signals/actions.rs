@@ -274,7 +274,7 @@ pub(super) fn change(call: &Call) -> Option<isize> {
         // SAFETY:
         // 1. The kernel has just written the structure there for the program, if the address is not zero.
         unsafe { show(old_at, &old) };
-    } else if new.is_some() && answer != -(uswap_os::Errno::EFAULT.number() as isize) {
+    } else if new.is_some() && answer != uswap_os::Errno::EFAULT.as_answer() {
         kept.store(&old);
     }
     drop(locked);

@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use uswap_os::own_calls::{OwnCall, START};
 use uswap_os::sys::abi;
+use uswap_os::sys::prctl::PR_SET_SECCOMP;
 
 use super::frame::{EXTENDED_MAGIC, EXTENDED_MAGIC_AT};
 use crate::call::Call;
@@ -83,12 +84,11 @@ pub(crate) struct Announced {
 /// the kernel orders that ahead of the filter for every thread that gets it, and every child. A thread that does not
 /// come back to say what became of it (a handler that jumps) leaves it noted.
 pub(crate) fn announce(call: &Call) -> Announced {
-    const PR_SET_SECCOMP: usize = 22;
     const BY_PRCTL: usize = 2;
     const BY_SECCOMP: usize = 1;
     let [first, second, third, ..] = call.arguments;
     let program_at = match call.number {
-        nr::PRCTL if first == PR_SET_SECCOMP && second == BY_PRCTL => Some(third),
+        nr::PRCTL if first == PR_SET_SECCOMP as usize && second == BY_PRCTL => Some(third),
         nr::SECCOMP if first == BY_SECCOMP => Some(third),
         _ => None,
     };
@@ -129,10 +129,9 @@ fn is_refused(call: &Call, answer: isize) -> bool {
 
 /// Whether a call asks for the strict mode, which is no filter.
 pub(crate) fn is_strict_mode(call: &Call) -> bool {
-    const PR_SET_SECCOMP: usize = 22;
     let [first, second, ..] = call.arguments;
     match call.number {
-        nr::PRCTL => first == PR_SET_SECCOMP && second == 1,
+        nr::PRCTL => first == PR_SET_SECCOMP as usize && second == 1,
         nr::SECCOMP => first == 0,
         _ => false,
     }

@@ -237,7 +237,6 @@ fn restore_stack(slot: &Slot, asked: &Stack, stack_pointer: usize) {
 
 /// `sigaltstack`, as the kernel would answer it.
 pub(super) fn change_stack(call: &Call, stack_pointer: usize) -> isize {
-    let fail = |error: Errno| -(error.number() as isize);
     let [new_at, old_at, ..] = call.arguments;
     let slot = thread::current();
     let now = slot.stack_in_force();
@@ -247,16 +246,16 @@ pub(super) fn change_stack(call: &Call, stack_pointer: usize) -> isize {
         let (Ok(start), Ok(flags), Ok(bytes)) =
             (kernel::read_word(new_at), kernel::read_word(new_at + 8), kernel::read_word(new_at + 16))
         else {
-            return fail(Errno::EFAULT);
+            return Errno::EFAULT.as_answer();
         };
         let new = Stack { start: start as usize, flags: flags as u32, padding: 0, bytes: bytes as usize };
         if let Err(errno) = set_stack(slot, &new, stack_pointer) {
-            return fail(errno);
+            return errno.as_answer();
         }
     }
     if old_at != 0 {
         if !kernel::is_readable(old_at, size_of::<Stack>()) {
-            return fail(Errno::EFAULT);
+            return Errno::EFAULT.as_answer();
         }
         // SAFETY:
         // 1. The program named the place; it is mapped.

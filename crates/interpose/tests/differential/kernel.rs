@@ -10,7 +10,7 @@ pub fn make(call: &Call) -> isize {
     // 1. The test gives the kernel memory of its own, or none.
     match unsafe { syscall6(call.number as u32, a, b, c, d, e, f) } {
         Ok(answer) => answer as isize,
-        Err(error) => -(error.number() as isize),
+        Err(error) => error.as_answer(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The swap files of the run as the supervisor has them open: made, read, written, given back in parts, closed, and
 //! named in messages.
 
+pub mod changes;
 mod device;
 pub mod place;
 mod store;

@@ -71,10 +71,12 @@ impl Unseen {
         if self.is_trying() {
             return false;
         }
-        let pause = match () {
-            () if self.tries >= TRIES_AT_FIRST => TRY_AGAIN_EVERY,
-            () if self.looks >= LOOKS_AT_ONCE => LOOK_EVERY,
-            () => Duration::ZERO,
+        let pause = if self.tries >= TRIES_AT_FIRST {
+            TRY_AGAIN_EVERY
+        } else if self.looks >= LOOKS_AT_ONCE {
+            LOOK_EVERY
+        } else {
+            Duration::ZERO
         };
         let is_due = self.looked.is_none_or(|looked| now.duration_since(looked) >= pause);
         if is_due {

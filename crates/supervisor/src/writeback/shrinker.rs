@@ -3,10 +3,8 @@
 //! written, and what to do when nothing can be.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use uswap_control::unpoisoned;
 use uswap_core::budget::{Fullness, Signal};
 use uswap_engine::world::FileError;
 use uswap_engine::writeback::drain::Drained;
@@ -126,16 +124,15 @@ pub fn run(shared: &Shared) {
     };
     let mut work = Work { writer: &writer, aged: AgedWork::default(), coming_files: 0 };
     block_on(task::run(shared.segment, PACE, &writer, &mut buffer, &mut work));
-    // Who waits for an answer finds that nobody will send one.
-    unpoisoned(shared.aged.lock()).clear();
-    *unpoisoned(shared.emptying.lock()) = None;
+    // Whoever waits for an answer finds that nobody will send one.
+    shared.requests.forget();
 }
 
 /// The supervisor's side of the loop.
 struct Work<'a> {
     writer: &'a Writer<'a>,
     aged: AgedWork,
-    /// As [`Shared::coming_files`] said before the step was chosen.
+    /// As [`FileChanges::coming`](crate::files::changes::FileChanges::coming) said before the step was chosen.
     coming_files: u64,
 }
 
@@ -146,13 +143,12 @@ impl Task for Work<'_> {
 
     async fn empty_a_file(&mut self, shrinker: &mut Shrinker, buffer: &mut [u8]) -> bool {
         let (writer, shared) = (self.writer, self.writer.shared);
-        let job = || unpoisoned(shared.emptying.lock());
-        let Some(mut emptying) = job().take() else { return false };
+        let Some(mut emptying) = shared.requests.take_emptying() else { return false };
         let drain = &mut emptying.drain;
         let answer = match shrinker.drain_batch(shared.segment, writer, buffer, drain).await {
             Drained::Some => {
                 // `swapoff` empties one file at a time: nobody has put another one there meanwhile.
-                *job() = Some(emptying);
+                shared.requests.empty(emptying);
                 return true;
             }
             Drained::All => Ok(drain.moved),
@@ -168,8 +164,8 @@ impl Task for Work<'_> {
     }
 
     fn begin_step(&mut self) {
-        // Acquire pairs with `swap_on`: what had come by then is tried.
-        self.coming_files = self.writer.shared.coming_files.load(Ordering::Acquire);
+        // What had come by then is tried.
+        self.coming_files = self.writer.shared.file_changes.coming();
     }
 
     fn is_asked(&mut self) -> bool {
@@ -213,14 +209,12 @@ struct AgedWork {
 impl AgedWork {
     /// What is to be done now, if anything is.
     fn take(&mut self, shared: &Shared) -> Option<Aged> {
-        let next = || unpoisoned(shared.aged.lock()).pop_front();
-        self.now.take().or_else(next)
+        self.now.take().or_else(|| shared.requests.take_aged())
     }
 
     /// Whether somebody waits.
     fn is_asked(&self, shared: &Shared) -> bool {
-        let is_empty = || unpoisoned(shared.aged.lock()).is_empty();
-        self.now.is_some() || !is_empty()
+        self.now.is_some() || shared.requests.has_aged()
     }
 
     /// Writes a batch, if there is something to do.
@@ -265,7 +259,7 @@ impl AgedWork {
 struct Situation {
     /// The pool needed room.
     is_tight: bool,
-    /// As [`Shared::coming_files`] said.
+    /// As [`FileChanges::coming`](crate::files::changes::FileChanges::coming) said.
     coming_files: u64,
 }
 
@@ -323,9 +317,9 @@ fn cannot_write(shared: &Shared, then: Situation, obstacle: &Obstacle) {
     shared.sleep(AFTER_ERROR);
 }
 
-/// Whether a swap file is on its way, or has come since it was tried to write. Acquire pairs with `swap_on`.
+/// Whether a swap file is on its way, or has come since it was tried to write.
 fn is_file_coming(shared: &Shared, then: Situation) -> bool {
-    let now = shared.coming_files.load(Ordering::Acquire);
+    let now = shared.file_changes.coming();
     now != then.coming_files || !now.is_multiple_of(2)
 }
 

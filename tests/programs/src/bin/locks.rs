@@ -23,9 +23,7 @@ struct Filled {
 
 impl Filled {
     fn content(&self, index: usize) -> [u8; PAGE_BYTES] {
-        let mut page = [0; PAGE_BYTES];
-        Key { seed: 1, writer: self.writer, number: index as u32 }.fill(&mut page);
-        page
+        Key { seed: 1, writer: self.writer, number: index as u32 }.page()
     }
 
     fn fill(&self) {

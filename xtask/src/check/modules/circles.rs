@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Files, crate_names, files_of, resolve};
+use super::{Files, OWN, crate_names, files_of, resolve};
 use crate::check::Problem;
 use crate::tree::Tree;
 
@@ -22,10 +22,10 @@ struct Arrow {
 /// The arrows of one floor: from, to.
 type Floor = BTreeMap<(String, String), Arrow>;
 
-/// No circle of modules.
+/// No circle of modules, in the crate of these checks neither.
 pub fn none(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for name in crate_names(tree) {
+    for name in crate_names(tree).into_iter().chain([OWN.to_owned()]) {
         for (floor_name, floor) in &floors_of(&name, &files_of(tree, &name)) {
             let starts = modules_in_circles(floor);
             problems.extend(starts.iter().map(|start| problem(floor_name, floor, start)));
@@ -118,6 +118,16 @@ mod tests {
                 "crates/a/src/z.rs:1: modules of a in a circle: z -> x -> y -> z",
             ]
         );
+    }
+
+    #[test]
+    fn a_circle_of_the_checks_themselves_is_a_problem() {
+        let files = [
+            ("xtask/src/main.rs", "mod x;\nmod y;\n"),
+            ("xtask/src/x.rs", "use crate::y;\n"),
+            ("xtask/src/y.rs", "use crate::x::run;\n"),
+        ];
+        assert_eq!(found(&files)[0], "xtask/src/x.rs:1: modules of xtask in a circle: x -> y -> x");
     }
 
     #[test]

@@ -24,6 +24,9 @@ type Module = Vec<String>;
 /// The modules of a crate, each with its file.
 type Files<'a> = BTreeMap<Module, (&'a File, Uses)>;
 
+/// The crate of these checks, which lies beside the others.
+const OWN: &str = "xtask";
+
 fn crate_names(tree: &Tree) -> BTreeSet<String> {
     let names = tree.files.iter().filter_map(|file| file.path.strip_prefix("crates/")?.split_once("/src/"));
     names.map(|(name, _)| name.to_owned()).collect()
@@ -31,7 +34,7 @@ fn crate_names(tree: &Tree) -> BTreeSet<String> {
 
 /// The modules of a library, or of a program where there is no library, but for tests.
 fn files_of<'a>(tree: &'a Tree, name: &str) -> Files<'a> {
-    let source = format!("crates/{name}/src/");
+    let source = if name == OWN { format!("{OWN}/src/") } else { format!("crates/{name}/src/") };
     let root =
         if tree.files.iter().any(|file| file.path == format!("{source}lib.rs")) { "lib" } else { "main" };
     let mut files = BTreeMap::new();

@@ -15,7 +15,7 @@ fn kernel(call: &Call) -> isize {
     // 1. The tests give the kernel memory of their own.
     match unsafe { syscall6(call.number as u32, a, b, c, d, e, f) } {
         Ok(answer) => answer as isize,
-        Err(error) => -(error.number() as isize),
+        Err(error) => error.as_answer(),
     }
 }
 
