@@ -93,7 +93,7 @@ impl ZspageOwner {
     pub const fn new() -> ZspageOwner {
         ZspageOwner { current: [None; CLASS_COUNT] }
     }
-    /// Owns nothing any more; what it owned. [`Pool::let_go`] gives each to the others.
+    /// Owns nothing any more; what it owned. [`Pool::disown`] gives each to the others.
     pub fn take_all(&mut self) -> impl Iterator<Item = ZspageId> + use<> {
         core::mem::take(self).current.into_iter().flatten()
     }

@@ -6,7 +6,7 @@
 //! cell may be moved, and who learns of it, is up to the swap table.
 //!
 //! Must hold: cells are reserved and listed only in a zspage that the caller owns. A [`Partial`] is a hint:
-//! `adopt_partial` looks again. Called by `engine`, which moves blobs and lets emptied zspages go ([`Pool::let_go`]).
+//! `adopt_partial` looks again. Called by `engine`, which moves blobs and lets emptied zspages go ([`Pool::disown`]).
 
 use super::{
     CLASS_CELLS, FreeCell, IN_USE, OWNER_SHIFT, Pool, ReservedCell, USED_MASK, ZSPAGE_BYTES, class_of_cells,
