@@ -136,7 +136,7 @@ fn built(scratch: &Scratch) -> PathBuf {
 
 /// A run that hangs is ended, and fails.
 fn finish(run: Run, scratch: &Path) -> Outcome {
-    run.directory(scratch).timeout(Duration::from_secs(30)).finish()
+    run.directory(scratch).timeout(Duration::from_secs(120)).finish()
 }
 
 /// It ends in each of these ways as it does alone.
