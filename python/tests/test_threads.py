@@ -15,7 +15,7 @@ def test_no_sleeping_thread_gets_eintr(python: Python) -> None:
         signal.signal(number, lambda *_: None)
         signal.siginterrupt(number, True)
     libc = ctypes.CDLL(None, use_errno=True)
-    SECONDS = 1.0
+    SECONDS = 5.0
     reader, writer = os.pipe()
     sleeps = [
         lambda: libc.usleep(int(SECONDS * 1e6)),

@@ -30,7 +30,9 @@ pub fn shared_turn() -> File {
 }
 
 fn turns() -> File {
-    let path = std::env::temp_dir().join("uswap-tests.lock");
+    // Who may not open a file of another user has a lock of their own.
+    let name = format!("uswap-tests-{}.lock", rustix::process::geteuid().as_raw());
+    let path = std::env::temp_dir().join(name);
     let opened = OpenOptions::new().create(true).append(true).open(path);
     opened.expect("the temporary directory is writable")
 }
@@ -156,10 +158,16 @@ pub struct Scratch {
 impl Scratch {
     /// Makes an empty directory that everybody may enter.
     pub fn new() -> Self {
-        let number = SCRATCHES.fetch_add(1, Relaxed);
-        let path = std::env::temp_dir().join(format!("uswap-tests-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Self { path }
+        loop {
+            let number = SCRATCHES.fetch_add(1, Relaxed);
+            let path = std::env::temp_dir().join(format!("uswap-tests-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Self { path },
+                // It was left behind by an earlier process of this number.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+        }
     }
 
     /// The path of `name` in it.

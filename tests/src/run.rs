@@ -26,7 +26,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of `program` without uswap, at most 3 minutes long (3 hours in the full form).
+    /// A run of `program` without uswap, at most 5 minutes long (3 hours in the full form).
     pub fn plain(program: impl AsRef<OsStr>) -> Self {
         let minutes = if crate::full_size() { 180 } else { 5 };
         Self {

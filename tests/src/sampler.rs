@@ -4,8 +4,8 @@
 //! memfd. Memory that fork left shared is counted once: first the cheap sum is taken (statm, shared pages counted in
 //! each process, so never too small); only when that is above the budget, the exact one (`Pss_Anon`). An exact walk
 //! that takes more than 5 ms is too slow to be a sample of one moment and disturbs the run: it is used, noted, and the
-//! next ten are not made. A sample that is then neither proven to be inside the budget nor exact is counted as unknown,
-//! not as good.
+//! next ten are not made, unless more than a tenth of all samples would be unknown. A sample that is then neither
+//! proven to be inside the budget nor exact is counted as unknown, not as good.
 //!
 //! A walk reads one process after the other. What one gives back and another takes meanwhile would count twice. So a
 //! sum above 105 % is only believed after a second walk: of the two, each process counts with the smaller size.
@@ -110,10 +110,11 @@ fn watch(stop: &AtomicBool, samples: &Mutex<Samples>, tree: &Mutex<Tree>, root: 
         let mut total = cheap + segment_bytes;
         let (mut known, mut slow) = (true, false);
         if total > budget_bytes && processes.len() > 1 {
-            if walks_to_leave_out > 0 {
+            if walks_to_leave_out > 0 && few_are_unknown(samples) {
                 walks_to_leave_out -= 1;
                 known = false;
             } else {
+                walks_to_leave_out = 0;
                 let walk = Instant::now();
                 let exact = exact_sizes(&processes);
                 slow = walk.elapsed() > SLOW_WALK;
@@ -144,6 +145,12 @@ fn watch(stop: &AtomicBool, samples: &Mutex<Samples>, tree: &Mutex<Tree>, root: 
         drop(seen);
         std::thread::sleep(PERIOD.saturating_sub(started.elapsed()));
     }
+}
+
+/// Whether one more may be unknown: then it is at most one of ten. On a slow machine each walk is slow.
+fn few_are_unknown(samples: &Mutex<Samples>) -> bool {
+    let seen = samples.lock().expect("tests do not panic with the samples locked");
+    (seen.unknown + 1) * 10 <= seen.count
 }
 
 /// Resident anonymous memory: resident pages less those of files and shared memory.

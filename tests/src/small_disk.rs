@@ -3,10 +3,15 @@
 
 use crate::places::{Scratch, needs, skip};
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// What holds a disk for a moment lets it go within this time, or never.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A small file system of its own, in RAM: as fast everywhere. Unmounted and detached when dropped.
 #[derive(Debug)]
@@ -50,6 +55,23 @@ impl SmallDisk {
         format!("/proc/{}/fd/{}", std::process::id(), self.image.as_raw_fd())
     }
 
+    /// Takes it away from where it is mounted. Who has just closed a file may still be about to.
+    ///
+    /// # Panics
+    /// When somebody still has a file open after a minute.
+    pub fn unmount(&self) {
+        let began = Instant::now();
+        loop {
+            let unmounted = Command::new("umount").arg(&self.mounted).output().expect("it starts");
+            if unmounted.status.success() {
+                return;
+            }
+            let is_late = began.elapsed() > PATIENCE;
+            assert!(!is_late, "somebody still has the file open: {unmounted:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// From now on every read and write fails.
     pub fn fail(&self) {
         self.image.set_len(0).expect("the image is ours");
@@ -59,7 +81,12 @@ impl SmallDisk {
 
     /// From now on every write fails; what was written can be read.
     pub fn fail_writes(&self) {
-        rustix::fs::fcntl_add_seals(&self.image, SealFlags::WRITE).expect("nobody has mapped it");
+        let began = Instant::now();
+        while let Err(error) = rustix::fs::fcntl_add_seals(&self.image, SealFlags::WRITE) {
+            // The kernel holds a page of it for a moment: a read or write is under way.
+            assert!(error == Errno::BUSY && began.elapsed() < PATIENCE, "it cannot be sealed: {error}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

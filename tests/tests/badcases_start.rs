@@ -13,7 +13,7 @@ fn binary() -> Option<PathBuf> {
 }
 
 fn run_words(binary: &PathBuf, words: &[&str]) -> Outcome {
-    Run::plain(binary).args(words).timeout(Duration::from_secs(20)).finish()
+    Run::plain(binary).args(words).timeout(Duration::from_secs(120)).finish()
 }
 
 /// The message is on standard error, contains one of `wanted`, and the program was not run.
@@ -171,7 +171,7 @@ fn badcases_agent_that_is_none() {
         std::fs::write(&file, &bytes).expect("there is room");
         let agent = file.to_str().expect("a plain path");
         let run = Run::plain(&binary).args(["run", "-q", "--ram", "64M", "--", "echo", "it ran"]);
-        let outcome = run.env("USWAP_AGENT", agent).timeout(Duration::from_secs(20)).finish();
+        let outcome = run.env("USWAP_AGENT", agent).timeout(Duration::from_secs(120)).finish();
         refused(&outcome, &[seen]);
         assert_eq!(outcome.code, Some(125), "{} bytes: {}", bytes.len(), outcome.stderr);
         for word in [agent, "budget", "USWAP_AGENT"] {
@@ -225,7 +225,7 @@ fn badcases_agent_replaced_while_it_runs() {
         .args(words)
         .args([&new, &file])
         .env("USWAP_AGENT", file.to_str().expect("a plain path"))
-        .timeout(Duration::from_secs(20))
+        .timeout(Duration::from_secs(120))
         .finish();
     outcome.must_succeed();
     assert_eq!(outcome.stdout, "before\none\ntwo\nthree\n");

@@ -62,7 +62,7 @@ fn budget_python_maps_much_more_than_it_touches() {
 }
 
 const STARTS_OTHERS: &str = "
-import subprocess
+import subprocess, time
 words = [b'%06d' % number + b'x' * 40 for number in range(20000)]
 def start_from(depth):
     if depth:
@@ -74,6 +74,8 @@ text = bytearray()
 for number in range(60):
     text += bytes([number]) * (1 << 20)
 print(sum(text[::4096]))
+# So that who looks every 10 ms sees how much it has.
+time.sleep(0.5)
 ";
 
 /// The words that a child of vfork executed a program with stayed in use for ever, a few more each time: in the end all

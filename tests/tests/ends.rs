@@ -8,6 +8,7 @@ use uswap_tests::{Outcome, Run, Scratch, needs, turn, uswap_binary};
 /// Fills more than the budget, and then ends in the way that it is told.
 const ENDS: &str = r#"
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -21,6 +22,7 @@ const ENDS: &str = r#"
 
 enum { LOAD = 0x20, IS = 0x15, ANSWER = 6, ALLOW = 0x7fff0000, EPERM_ = 0x50001, KILL_ALL = 1 << 31 };
 static const int KILL_THREAD = 0;
+static volatile int is_behind_first, killed_thread;
 
 static void set(struct sock_filter *code, int count, int flags) {
     struct sock_fprog program = {count, code};
@@ -35,13 +37,26 @@ static void be_killed(void) {
     answer(SYS_mkdir, KILL_THREAD);
     syscall(SYS_mkdir, "/nowhere", 0);
 }
+/* Waits until a thread has ended. The first one of a process is kept as a zombie. */
+static void wait_for(int thread) {
+    for (int turn = 0; turn < 6000; turn++, usleep(10000)) {
+        char name[64], text[64] = "";
+        sprintf(name, "/proc/self/task/%d/stat", thread);
+        int file = open(name, O_RDONLY);
+        if (file < 0) return;
+        int is_read = read(file, text, sizeof text - 1) > 0;
+        close(file);
+        if (!is_read || strstr(text, ") Z") || strstr(text, ") X")) return;
+    }
+}
 static void *killed(void *unused) {
-    usleep(200000);
+    if (is_behind_first) wait_for(getpid());
+    killed_thread = syscall(SYS_gettid);
     be_killed();
     return unused;
 }
 static void *ends(void *unused) {
-    usleep(50000);
+    wait_for(getpid());
     syscall(SYS_exit, 6);
     return unused;
 }
@@ -73,12 +88,14 @@ int main(int count, char **words) {
     if (is("only")) be_killed();
     if (is("inherited")) syscall(SYS_mkdir, "/nowhere", 0);
     if (is("second")) {
+        is_behind_first = 1;
         pthread_create(&thread, 0, killed, 0);
         pthread_exit(0);
     }
     if (is("first")) {
         pthread_create(&thread, 0, killed, 0);
-        usleep(500000);
+        while (!killed_thread) usleep(10000);
+        wait_for(killed_thread);
         syscall(SYS_exit, 5);
     }
     if (is("strict")) {
@@ -136,7 +153,7 @@ fn built(scratch: &Scratch) -> PathBuf {
 
 /// A run that hangs is ended, and fails.
 fn finish(run: Run, scratch: &Path) -> Outcome {
-    run.directory(scratch).timeout(Duration::from_secs(30)).finish()
+    run.directory(scratch).timeout(Duration::from_secs(120)).finish()
 }
 
 /// It ends in each of these ways as it does alone.

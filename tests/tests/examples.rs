@@ -39,7 +39,7 @@ fn examples_python_prints_the_same_in_half_of_its_memory() {
         return;
     }
     let python = || Run::plain("/usr/bin/python3").arg(example("python.py")).arg("100000");
-    let (_, swapped) = compare_outputs("examples_python", 20, &[], python);
+    let (_, swapped) = compare_outputs("examples_python", 18, &[], python);
     assert!(swapped.stdout.starts_with("100000 requests, "), "{}", swapped.stdout);
 }
 

@@ -140,7 +140,7 @@ fn under_filter(number: &str, first: &str, answer: &str, words: &[&str]) -> Opti
     );
     let program = [SETS_FILTER, &set].concat();
     let run = Run::plain(PYTHON).args(["-c", &program, &binary]).args(words);
-    Some(run.timeout(std::time::Duration::from_secs(30)).finish())
+    Some(run.timeout(std::time::Duration::from_secs(120)).finish())
 }
 
 const ANY: &str = "None";

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use uswap_tests::redis::{Client, server};
 use uswap_tests::{
-    MIB, Run, Scratch, compile, full_size, needs, needs_uswap, program, scaled_mib_by, shared_turn, steering,
-    turn,
+    MIB, Run, Scratch, compile, full_size, needs, needs_uswap, program, report, scaled_mib_by, shared_turn,
+    steering, turn,
 };
 
 const PYTHON: &str = r#"
@@ -135,6 +135,10 @@ fn fork_into_a_pid_namespace_stays_managed() {
     outcome.must_hold_budget_mostly(80);
 }
 
+/// Runs that may be needed until nothing was moved out: on a busy machine the next program may fill its memory before
+/// the supervisor has looked what the last one has left. What counts twice does so in each run.
+const RUNS_MAX: u32 = 3;
+
 /// A shell forks and executes: what is one process, one after the other with two records of it, has its memory once.
 /// Counted twice it would be over the budget, and be moved out.
 #[test]
@@ -144,10 +148,18 @@ fn fork_and_exec_count_memory_once() {
         return;
     }
     let one = "python3 -c 'import time; x = bytearray(b\"ab\") * 30000000; time.sleep(0.2)'; ";
-    let outcome = Run::plain("/bin/sh").args(["-c", &one.repeat(20)]).uswap(100, &[]).finish();
-    outcome.must_succeed();
-    let left = [" compressed", " same-filled", " incompressible"].map(|what| outcome.stderr.contains(what));
-    assert!(left == [false; 3], "60 MiB fit in 100:\n{}", outcome.stderr);
+    let mut seen = Vec::new();
+    for _ in 0..RUNS_MAX {
+        let outcome = Run::plain("/bin/sh").args(["-c", &one.repeat(20)]).uswap(100, &[]).finish();
+        outcome.must_succeed();
+        let moved = [" compressed", " same-filled", " incompressible"];
+        if !moved.iter().any(|what| outcome.stderr.contains(what)) {
+            return;
+        }
+        report(&format!("fork_and_exec: something was moved out:\n{}", outcome.stderr));
+        seen.push(outcome.stderr);
+    }
+    panic!("60 MiB fit in 100, in no run of {RUNS_MAX}:\n{}", seen.join("\n"));
 }
 
 /// `chain`: each child forks and ends, so that the last has many ancestors. `actions`: children are forked while other

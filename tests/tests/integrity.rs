@@ -2,9 +2,9 @@
 
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use uswap_tests::pair::figures;
-use uswap_tests::{Run, Scratch, full_size, needs, program, report, scaled_mib, shared_turn, turn};
+use uswap_tests::{MIB, Run, Scratch, full_size, needs, program, report, scaled_mib, shared_turn, turn};
 
 #[test]
 fn integrity_memtester_finds_no_error() {
@@ -83,7 +83,12 @@ fn integrity_churn_notices_a_changed_page() {
     let _turn = shared_turn();
     let words = ["--threads", "2", "--seconds", "60", "--bytes", "64M", "--seed", "3"];
     let mut running = Run::plain(program("churn")).args(words).start();
-    std::thread::sleep(Duration::from_millis(1500));
+    // What it holds by then is checked again and again.
+    let started = Instant::now();
+    while running.samples().last_bytes < 24 * MIB {
+        assert!(started.elapsed() < Duration::from_secs(50) && !running.ended(), "{:?}", running.samples());
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let pid = running.pid();
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("churn runs");
     let memory =

@@ -142,7 +142,9 @@ fn the_socket_is_its_owners_and_goes_with_the_run() {
     let (path, html) = (scratch.file("run.sock"), scratch.file("run.html"));
     let address = format!("unix:{}", path.display());
     let options = ["--quiet", "--metrics", &address, "--html", html.to_str().expect("it is text")];
-    let shell = format!("test -S '{0}' && exec sleep 2", path.display());
+    let end = scratch.file("end");
+    let shell =
+        format!("test -S '{}' && until test -e '{}'; do sleep 0.05; done", path.display(), end.display());
     let mut running = Run::plain("/bin/sh").args(["-c", &shell]).uswap(BUDGET_MIB, &options).start();
     let text = scrape_file(&path, &mut || !running.ended());
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -151,6 +153,7 @@ fn the_socket_is_its_owners_and_goes_with_the_run() {
     let refused = Run::plain("true").uswap(BUDGET_MIB, &["--metrics", &address]).finish();
     assert_eq!(refused.code, Some(125), "{refused:?}");
     assert!(refused.stderr.contains("another process listens"), "{}", refused.stderr);
+    std::fs::write(end, "").expect("the scratch directory is writable");
     let outcome = running.finish();
     outcome.must_succeed();
     assert_eq!(outcome.stderr, "", "nothing is said with --quiet");

@@ -6,7 +6,7 @@ use uswap_tests::process::Process;
 use uswap_tests::{Run, Running, Scratch, content, needs, program, skip, turn, uswap_binary};
 
 fn shell(script: &str) -> Run {
-    Run::plain("/bin/sh").args(["-c", script]).uswap(128, &[]).timeout(Duration::from_secs(60))
+    Run::plain("/bin/sh").args(["-c", script]).uswap(128, &[]).timeout(Duration::from_secs(120))
 }
 
 /// A process ended by a signal, seen through a launcher, is code 128 + number; or the launcher ends the same way.
@@ -78,7 +78,7 @@ fn passthrough_environment_and_directory() {
 fn wait_for_output(running: &mut Running, wanted: &str) {
     let started = Instant::now();
     while !running.output_so_far().contains(wanted) {
-        assert!(!running.ended() && started.elapsed() < Duration::from_secs(30), "{wanted:?} does not come");
+        assert!(!running.ended() && started.elapsed() < Duration::from_secs(120), "{wanted:?} does not come");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -153,7 +153,7 @@ fn passthrough_terminal() {
         uswap_binary().map_or(String::new(), |binary| format!("{} run --ram 128M -- ", binary.display()));
     let outcome = Run::plain("script")
         .args(["-qec", &format!("{prefix}/bin/sh -c '{inner}'"), "/dev/null"])
-        .timeout(Duration::from_secs(60))
+        .timeout(Duration::from_secs(120))
         .finish();
     outcome.must_succeed();
     assert!(

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 use std::time::{Duration, Instant};
-use uswap_tests::{Outcome, Run, Scratch, needs, shared_turn, skip, turn, uswap_binary};
+use uswap_tests::{Outcome, Run, Scratch, needs, report, shared_turn, skip, turn, uswap_binary};
 
 const PYTHON: &str = "/usr/bin/python3";
 
@@ -125,10 +125,13 @@ if (stranger.pid, thread) != (child, kswapd):
     stranger.kill(); run.kill()
     sys.exit(f"SKIP numbers {stranger.pid} {thread} instead of {child} {kswapd}")
 run.send_signal(signal.SIGCONT)
-time.sleep(0.5)
+late = time.monotonic() + 60
 again = listed()
+while child in again and time.monotonic() < late:
+    time.sleep(0.02)
+    again = listed()
 run.stdin.write("\n"); run.stdin.flush()
-try: code = run.wait(30)
+try: code = run.wait(60)
 except subprocess.TimeoutExpired: code = "waits for a stranger"; run.kill()
 alive = stranger.poll() is None
 stranger.kill()
@@ -147,7 +150,7 @@ fn processes_that_get_a_number_again_are_left_in_peace() {
     for _ in 0..5 {
         let words = wrapper[1..].iter().chain(&[PYTHON, "-c", REUSE]);
         let run = Run::plain(wrapper[0]).args(words).arg(&uswap).arg(PYTHON).arg(scratch.path());
-        let outcome = run.timeout(Duration::from_secs(90)).finish();
+        let outcome = run.timeout(Duration::from_secs(240)).finish();
         if outcome.stderr.contains("SKIP numbers") {
             // Somebody else in the namespace was faster.
             continue;
@@ -210,9 +213,16 @@ fn processes_that_are_static_and_live_for_a_tenth_of_a_second_are_named() {
         return;
     }
     let script = "timeout -s KILL 0.1 busybox dd if=/dev/zero of=/dev/null bs=30M count=1000000; true";
-    let outcome = Run::plain("sh").args(["-c", script]).uswap(RAM_MIB, &[]).finish();
-    outcome.must_succeed();
-    is_in_the_report(&outcome, "busybox", "statically linked");
+    // On a busy machine a tenth of a second may be over before it has begun.
+    const RUNS_MAX: u32 = 5;
+    for run in 1.. {
+        let outcome = Run::plain("sh").args(["-c", script]).uswap(RAM_MIB, &[]).finish();
+        outcome.must_succeed();
+        report(&format!("processes: busybox, run {run}:\n{}", outcome.stderr));
+        if outcome.stderr.contains("is not managed") || run == RUNS_MAX {
+            return is_in_the_report(&outcome, "busybox", "statically linked");
+        }
+    }
 }
 
 #[test]

@@ -1,27 +1,50 @@
 //! A run is found, changed, frozen and left while its program runs, which checks all its memory.
 
+use std::io::{BufRead as _, BufReader};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use uswap_tests::process::Tree;
 use uswap_tests::steering::{PATIENCE, halve, must_keep_to, must_refuse, must_say, number, stat, wait_until};
 use uswap_tests::touched::{checksum, must_be_right, touch};
 use uswap_tests::{
-    MIB, Outcome, Run, Running, full_size, needs, needs_root, needs_uswap, program, report, shared_turn,
-    skip, turn, uswap_binary,
+    MIB, Outcome, Run, Running, Scratch, full_size, needs, needs_root, needs_uswap, program, report,
+    shared_turn, skip, turn, uswap_binary,
 };
 
-/// As [`touch`], for some time.
-fn load() -> Run {
-    let words = ["--bytes", "200M", "--content", "random", "--access", "read", "--count", "1000000000"];
-    Run::plain(program("touch")).args(words).args(["--seconds", "8"]).timeout(Duration::from_secs(240))
+/// As [`touch`], until it is told to end.
+struct Load {
+    running: Running,
+    scratch: Scratch,
+}
+
+impl Load {
+    /// Starts what is made of its words, and waits until much of it is in the swap file.
+    fn start(ram_mib: u64, make: impl FnOnce(Run) -> Run) -> Self {
+        let scratch = Scratch::new();
+        let words = ["--bytes", "200M", "--content", "random", "--access", "read", "--seconds", "1000"];
+        let run = Run::plain(program("touch")).args(words).arg("--until").arg(scratch.file("end"));
+        let run = make(run).timeout(Duration::from_secs(600));
+        let mut running = run.uswap(ram_mib, &["--swap", "/var/tmp:1G"]).start();
+        wait_until(&mut running, "swap_file_bytes", |bytes| bytes > 60 * MIB);
+        Self { running, scratch }
+    }
+
+    fn pid(&self) -> i32 {
+        self.running.pid()
+    }
+
+    /// Tells it to end. What it has seen must be right.
+    #[track_caller]
+    fn end(self) {
+        std::fs::write(self.scratch.file("end"), "").expect("the scratch directory is writable");
+        must_be_right(&self.running.finish());
+    }
 }
 
 /// 200 MiB that do not compress, read here and there, and checked at the end.
-fn start(ram_mib: u64) -> Option<Running> {
+fn start(ram_mib: u64) -> Option<Load> {
     uswap_binary()?;
-    let mut running = load().uswap(ram_mib, &["--swap", "/var/tmp:1G"]).start();
-    wait_until(&mut running, "swap_file_bytes", |bytes| bytes > 60 * MIB);
-    Some(running)
+    Some(Load::start(ram_mib, |run| run))
 }
 
 /// Programs that use their memory while the budget shrinks: one thread that reads, four that write, fork and drop.
@@ -57,10 +80,10 @@ fn a_budget_that_is_halved_holds_and_one_that_is_doubled_is_used() {
 #[test]
 fn memory_of_a_run_that_is_left_is_right_and_unmanaged() {
     let _turn = turn();
-    let Some(mut running) = start(64) else { return skip("this case is about uswap itself") };
-    let pid = running.pid();
+    let Some(mut load) = start(64) else { return skip("this case is about uswap itself") };
+    let pid = load.pid();
     must_say(&["leave"], pid);
-    let resident = wait_until(&mut running, "resident_bytes", |bytes| bytes > 195 * MIB);
+    let resident = wait_until(&mut load.running, "resident_bytes", |bytes| bytes > 195 * MIB);
     report(&format!("{} MiB are at home", resident / MIB));
     let taken = |pid| stat(pid)["counters"]["kswapd_wake"].as_u64();
     let before = taken(pid);
@@ -69,7 +92,7 @@ fn memory_of_a_run_that_is_left_is_right_and_unmanaged() {
     must_refuse(&["leave"], pid, "was left");
     must_refuse(&["set", "--ram", "32M"], pid, "was left");
     must_refuse(&["freeze"], pid, "was left");
-    must_be_right(&running.finish());
+    load.end();
 }
 
 #[test]
@@ -96,10 +119,9 @@ fn a_frozen_run_takes_no_memory_and_goes_on_as_it_was() {
     }
     // Beside it a process that is too small to be managed.
     let script = "sleep 1000 & \"$@\"; code=$?; kill $!; exit $code";
-    let run = Run::plain("/bin/sh").args(["-c", script, "sh"]).args(load().command_words());
-    let mut running = run.timeout(Duration::from_secs(240)).uswap(100, &["--swap", "/var/tmp:1G"]).start();
-    wait_until(&mut running, "swap_file_bytes", |bytes| bytes > 60 * MIB);
-    let pid = running.pid();
+    let beside = |run: Run| Run::plain("/bin/sh").args(["-c", script, "sh"]).args(run.command_words());
+    let mut load = Load::start(100, beside);
+    let pid = load.pid();
     must_refuse(&["thaw"], pid, "not frozen");
     must_say(&["freeze"], pid);
     let stopped = || {
@@ -109,7 +131,7 @@ fn a_frozen_run_takes_no_memory_and_goes_on_as_it_was() {
     };
     assert!(stopped(), "its processes are stopped");
     let now = stat(pid);
-    let used = wait_until(&mut running, "used_bytes", |bytes| bytes < 20 * MIB);
+    let used = wait_until(&mut load.running, "used_bytes", |bytes| bytes < 20 * MIB);
     report(&format!("frozen: {} MiB are used; {now}", used / MIB));
     assert!(number(pid, "swap_file_bytes") > 100 * MIB, "{now}");
     must_refuse(&["freeze"], pid, "frozen already");
@@ -119,27 +141,27 @@ fn a_frozen_run_takes_no_memory_and_goes_on_as_it_was() {
     assert!(stopped(), "nobody continues them");
     must_say(&["thaw"], pid);
     assert_eq!(number(pid, "ram_bytes"), 100 * MIB);
-    must_be_right(&running.finish());
+    load.end();
 }
 
 /// A run that is frozen can be ended.
 #[test]
 fn a_frozen_run_can_be_ended() {
     let _turn = shared_turn();
-    let Some(running) = start(64) else { return skip("this case is about uswap itself") };
-    let pid = running.pid();
+    let Some(load) = start(64) else { return skip("this case is about uswap itself") };
+    let pid = load.pid();
     must_say(&["freeze"], pid);
     let child = Tree::of(pid).look().into_iter().find(|process| process.pid != pid).expect("it has a child");
     child.signal(rustix::process::Signal::KILL);
-    let outcome = running.finish();
+    let outcome = load.running.finish();
     assert_eq!(outcome.signal, Some(9), "{}", outcome.stderr);
 }
 
 #[test]
 fn what_cannot_be_is_refused_and_changes_nothing() {
     let _turn = shared_turn();
-    let Some(running) = start(64) else { return skip("this case is about uswap itself") };
-    let pid = running.pid();
+    let Some(load) = start(64) else { return skip("this case is about uswap itself") };
+    let pid = load.pid();
     must_refuse(&["set", "--protect", "touch=60M"], pid, "80 % of --ram");
     must_say(&["set", "--protect", "touch=20M", "--weight", "touch=50"], pid);
     must_refuse(&["set", "--ram", "16M"], pid, "80 % of --ram");
@@ -152,14 +174,14 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     }
     let said = must_say(&["set", "--protect", "touch=0", "--weight", "touch=0", "--on-full", "kill"], pid);
     assert!(said.contains("--on-full went from grow to kill"), "{said}");
-    must_be_right(&running.finish());
+    load.end();
 }
 
 #[test]
 fn runs_are_listed_and_watched() {
     let _turn = shared_turn();
-    let Some(running) = start(64) else { return skip("this case is about uswap itself") };
-    let pid = running.pid().to_string();
+    let Some(load) = start(64) else { return skip("this case is about uswap itself") };
+    let pid = load.pid().to_string();
     let uswap = || Command::new(uswap_binary().expect("it was looked for"));
     let list = uswap().arg("ps").output().expect("it starts");
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
@@ -168,20 +190,19 @@ fn runs_are_listed_and_watched() {
     assert!(line.contains(" 64 MiB ") && line.ends_with(" touch"), "{line}");
     let json = uswap().args(["ps", "--json"]).output().expect("it starts").stdout;
     let runs: Vec<serde_json::Value> = serde_json::from_slice(&json).expect("it is JSON");
-    let run = runs
-        .iter()
-        .find(|run| run["pid"].as_i64() == Some(i64::from(running.pid())))
-        .expect("it is among them");
+    let run =
+        runs.iter().find(|run| run["pid"].as_i64() == Some(i64::from(load.pid()))).expect("it is among them");
     assert_eq!((&run["program"], run["ram_bytes"].as_u64()), (&"touch".into(), Some(64 * MIB)));
     assert!(run["faults"].as_array().is_some_and(|faults| !faults.is_empty()), "{run}");
     let mut watch = uswap();
     watch.args(["stat", "--watch=0.2", "--json", &pid]).stdout(std::process::Stdio::piped());
-    let watch = watch.spawn().expect("it starts");
-    must_be_right(&running.finish());
-    let watched = watch.wait_with_output().expect("it ends with the run");
-    assert!(watched.status.success());
-    let lines = String::from_utf8_lossy(&watched.stdout).lines().count();
-    assert!(lines > 1, "{lines} lines");
+    let mut watch = watch.spawn().expect("it starts");
+    let mut lines = BufReader::new(watch.stdout.take().expect("it is piped")).lines();
+    let two = [lines.next(), lines.next()].map(|line| line.is_some_and(|line| line.is_ok()));
+    assert_eq!(two, [true; 2], "it ended before");
+    load.end();
+    lines.for_each(drop);
+    assert!(watch.wait().expect("it ends with the run").success());
 }
 
 /// In a pid namespace of its own there is one run, and it needs no name.
@@ -216,7 +237,7 @@ fn the_only_run_is_found_without_a_name() {
 fn options_of_a_file_hold_for_the_program_that_they_name() {
     let _turn = shared_turn();
     let Some(uswap) = uswap_binary() else { return skip("this case is about uswap itself") };
-    let scratch = uswap_tests::Scratch::new();
+    let scratch = Scratch::new();
     let file = scratch.file("uswap.toml");
     std::fs::write(&file, "[run]\nquiet = true\n[profile.touch]\nram = '50M'\nswap = ['/var/tmp:1G']\n")
         .expect("the scratch directory is writable");

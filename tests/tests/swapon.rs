@@ -88,8 +88,7 @@ fn swapon_and_swapoff_under_load_lose_nothing() {
         }
         must_succeed("swapon", &swapon(pid, &place(&other, "400M:5")));
         must_succeed("swapoff", &swapoff(pid, &disk.mounted));
-        let unmounted = Command::new("umount").arg(&disk.mounted).output().expect("it starts");
-        assert!(unmounted.status.success(), "somebody still has the file open: {unmounted:?}");
+        disk.unmount();
         let again =
             Command::new("mount").args(["-o", "loop"]).arg(disk.image_path()).arg(&disk.mounted).output();
         assert!(again.as_ref().is_ok_and(|again| again.status.success()), "{again:?}");
@@ -170,16 +169,23 @@ fn swapon_lets_a_run_go_on_that_was_stopped_because_it_was_full() {
     assert!(waits_for_message(&mut running, "the processes of the run are stopped"), "it was not stopped");
     // It is heard when the run is continued.
     let asking = std::thread::spawn(move || swapon(pid, &place(&other, "400M")));
-    std::thread::sleep(Duration::from_millis(500));
-    let continued = Command::new("kill").args(["-CONT", &pid.to_string()]).output().expect("it starts");
-    assert!(continued.status.success(), "{continued:?}");
+    // It is full still and stops again if the command comes later than that.
+    let began = Instant::now();
+    let mut is_answered = false;
+    while !is_answered {
+        assert!(began.elapsed() < Duration::from_mins(2), "nobody answers");
+        std::thread::sleep(Duration::from_millis(500));
+        is_answered = asking.is_finished();
+        let continued = Command::new("kill").args(["-CONT", &pid.to_string()]).output().expect("it starts");
+        assert!(continued.status.success(), "{continued:?}");
+    }
     must_succeed("swapon", &asking.join().expect("it does not panic"));
     must_be_right(&running.finish());
 }
 
 /// Forbids itself nothing, but that cannot be seen from outside; what it executes inherits the filter.
 const SANDBOX: &str = r#"
-import ctypes, os
+import ctypes, os, sys
 class Filter(ctypes.Structure):
     _fields_ = [("code", ctypes.c_uint16), ("jt", ctypes.c_uint8), ("jf", ctypes.c_uint8), ("k", ctypes.c_uint32)]
 class Program(ctypes.Structure):
@@ -188,8 +194,14 @@ allow = (Filter * 1)(Filter(6, 0, 0, 0x7fff0000))
 libc = ctypes.CDLL(None)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
-text = "import time; block = bytearray(8 << 20); print('ready', flush=True); time.sleep(3); print('ended')"
-os.execv("/usr/bin/python3", ["python3", "-c", text])
+text = """
+import os, sys, time
+block = bytearray(8 << 20)
+print('ready', flush=True)
+while not os.path.exists(sys.argv[1]): time.sleep(0.02)
+print('ended')
+"""
+os.execv("/usr/bin/python3", ["python3", "-c", text, sys.argv[1]])
 "#;
 
 #[test]
@@ -203,14 +215,17 @@ fn swapon_refuses_processes_that_may_not_open_files() {
     }
     let scratch = Scratch::new();
     let (first, other) = (directory(&scratch, "first"), directory(&scratch, "other"));
+    let end = scratch.file("end");
     let mut running = Run::plain("/usr/bin/python3")
         .args(["-c", SANDBOX])
+        .arg(&end)
         .uswap(BUDGET_MIB, &["--swap", &place(&first, "64M"), "--allow-tmpfs"])
         .start();
     while !running.output_so_far().contains("ready") && !running.ended() {
         std::thread::sleep(Duration::from_millis(10));
     }
     must_fail(&swapon(running.pid(), &place(&other, "64M")), "seccomp");
+    std::fs::write(end, "").expect("the scratch directory is writable");
     let outcome = running.finish();
     assert!(outcome.must_succeed().stdout.ends_with("ended\n"), "{}", outcome.stdout);
 }

@@ -4,18 +4,21 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use uswap_tests::{Run, Running, Scratch, needs, needs_uswap, program, report, shared_turn, uswap_binary};
+use uswap_tests::steering::wait_until;
+use uswap_tests::{
+    MIB, Run, Running, Scratch, needs, needs_uswap, program, report, shared_turn, uswap_binary,
+};
 
 /// Longer than anything here takes on a slow machine; reached only by a hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A program that mostly waits for its pages.
-fn waits(seconds: u32) -> Running {
-    let words = ["--bytes", "160M", "--content", "mixed", "--access", "read", "--count", "100000000"];
-    let run = Run::plain(program("touch")).args(words).args(["--seconds", &seconds.to_string()]);
+/// A program that mostly waits for its pages, until there is the file `end`.
+fn waits(end: &Path) -> Running {
+    let words = ["--bytes", "160M", "--content", "mixed", "--access", "read", "--seconds", "600"];
+    let run = Run::plain(program("touch")).args(words).arg("--until").arg(end);
     run.uswap(48, &["--swap", "/var/tmp:1G"]).start()
 }
 
@@ -48,8 +51,10 @@ fn a_run_is_recorded_until_it_ends_and_dumped() {
     }
     let scratch = Scratch::new();
     let file = scratch.file("touch.uswap").to_string_lossy().into_owned();
-    let mut running = waits(3);
-    wait_until_it_listens(&mut running);
+    let end = scratch.file("end");
+    let mut running = waits(&end);
+    // There is something to be seen from the first sample on.
+    wait_until(&mut running, "pool_bytes", |bytes| bytes > 8 * MIB);
     let pid = running.pid().to_string();
     let short = scratch.file("short.uswap").to_string_lossy().into_owned();
     text(uswap(&["record", &short, &pid, "--delay", "0.1", "--duration", "1s"]).output().expect("it starts"));
@@ -64,6 +69,13 @@ fn a_run_is_recorded_until_it_ends_and_dumped() {
     signal(&interrupted, Signal::INT);
     assert_eq!(interrupted.wait().expect("it is ours").code(), Some(0));
     let mut recording = uswap(&["record", &file, &pid, "--delay", "0.2"]).spawn().expect("it starts");
+    // Three lines: a header and two samples.
+    let began = Instant::now();
+    while std::fs::read(&file).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() < 3 {
+        assert!(began.elapsed() < PATIENCE && !running.ended(), "nothing is recorded");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::fs::write(&end, "").expect("the scratch directory is writable");
     running.finish().must_succeed();
     assert!(recording.wait().expect("it is ours").success());
 
@@ -175,7 +187,8 @@ fn top_shows_a_run_and_gives_the_terminal_back() {
         return;
     }
     let scratch = Scratch::new();
-    let mut running = waits(8);
+    let end = scratch.file("ended");
+    let mut running = waits(&end);
     wait_until_it_listens(&mut running);
     let pid = running.pid();
     let mut by_key = Screen::new(&scratch, "key", &format!("top {pid} --delay 0.2"));
@@ -194,6 +207,7 @@ fn top_shows_a_run_and_gives_the_terminal_back() {
     kill_process(by_signal.pid(), Signal::TERM).expect("it is ours");
     let (code, is_given_back) = by_signal.end();
     assert!(code == Some(128 + 15) && is_given_back, "{code:?}");
+    std::fs::write(&end, "").expect("the scratch directory is writable");
     running.finish().must_succeed();
     to_the_end.shows("the run has ended");
     to_the_end.press("q");

@@ -57,8 +57,11 @@ pub fn run() -> Result<Ran> {
     succeed(&mut install)?;
     let mut ran = Ran::default();
     for user in users() {
-        let scratch = std::env::temp_dir().join(format!("uswap-python-{}", std::process::id()));
-        std::fs::create_dir(&scratch)?;
+        let name = format!("uswap-python-{}-{}", user.name(), std::process::id());
+        let scratch = std::env::temp_dir().join(name);
+        // An earlier process of this number may have left it behind.
+        let _was_not_there = std::fs::remove_dir_all(&scratch);
+        std::fs::create_dir(&scratch).with_context(|| format!("{}", scratch.display()))?;
         let mut tests = user.command(&program("pytest"));
         tests.args(["-q", "-p", "no:cacheprovider"]).arg(std::path::absolute("python/tests")?);
         tests.current_dir(&scratch).env("HOME", &scratch).env("TMPDIR", &scratch);
@@ -101,6 +104,13 @@ fn users() -> Vec<User> {
 }
 
 impl User {
+    fn name(self) -> &'static str {
+        match self {
+            User::Own => "own",
+            User::Nobody => "nobody",
+        }
+    }
+
     fn command(self, program: &PathBuf) -> Command {
         match self {
             User::Own => Command::new(program),

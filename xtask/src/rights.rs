@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 pub const NOBODY: u32 = 65534;
 
@@ -29,7 +29,9 @@ impl Scratch {
     /// user that builds.
     pub fn of_nobody(command: &mut Command) -> Result<Scratch> {
         let path = std::env::temp_dir().join(format!("uswap-nobody-{}", std::process::id()));
-        std::fs::create_dir(&path)?;
+        // An earlier process of this number may have left it behind.
+        let _was_not_there = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).with_context(|| format!("{}", path.display()))?;
         let scratch = Scratch(path);
         std::os::unix::fs::chown(&scratch.0, Some(NOBODY), Some(NOBODY))?;
         command.env("TMPDIR", &scratch.0).env("HOME", &scratch.0);

@@ -154,7 +154,7 @@ fn no_tests((): ()) -> Seen {
 /// `cargo test` for the unit tests of all packages but the experiments, which have a step of their own. They are built
 /// once for all steps. Documentation has no tests in it, and clippy has looked at the examples.
 fn cargo_test(kinds: &[&str]) -> Command {
-    let all = ["test", "--profile", PROFILE, "--workspace"];
+    let all = ["test", "--no-fail-fast", "--profile", PROFILE, "--workspace"];
     let but = ["--exclude", AGENT, "--exclude", INTEGRATION, "--exclude", EXPERIMENTS];
     cargo(&[&all[..], &but, kinds].concat())
 }
@@ -207,7 +207,7 @@ pub fn fuzz(seconds: Option<u64>, seed: Option<u64>) -> Result<Seen> {
 /// documentation, which would be built without it. Of the interposer only what shares words between threads is
 /// modelled.
 fn loom() -> Result<Seen> {
-    let core = ["test", "--profile", PROFILE, "-p", "uswap-core", "--lib", "--tests"];
+    let core = ["test", "--no-fail-fast", "--profile", PROFILE, "-p", "uswap-core", "--lib", "--tests"];
     let interpose = ["test", "--profile", PROFILE, "-p", "uswap-interpose", "--lib", "loom_tests"];
     let mut seen = watch_tests(with_other_atomics("loom", &core))?;
     seen.add(watch_tests(with_other_atomics("loom", &interpose))?);
@@ -271,7 +271,8 @@ fn integration_tests() -> Result<Seen> {
 /// Integration tests of these files, or of all.
 pub fn integration_command(files: &[&str]) -> Command {
     let tests = files.iter().flat_map(|file| ["--test", file]).collect::<Vec<_>>();
-    let words = ["test", "--profile", PROFILE, "-p", INTEGRATION];
+    // One file that fails does not hide what is wrong in the others.
+    let words = ["test", "--no-fail-fast", "--profile", PROFILE, "-p", INTEGRATION];
     let mut command = cargo(&[&words[..], &tests, &["--", "--test-threads=2", "--nocapture"]].concat());
     command.env("USWAP_BIN", commands::uswap_path());
     command

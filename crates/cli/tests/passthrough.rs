@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group
 use uswap_cli::process::{Manager, Notices, watch};
 
 /// Longer than anything here takes on a slow machine; reached only by a hang.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// In the environment of the runner: it is told to be quiet.
 const QUIET: &str = "QUIET";

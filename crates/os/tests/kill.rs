@@ -38,7 +38,7 @@ const INVITATION: &str = "USWAP_KILL_TEST";
 /// Rounds between two looks at everything.
 const LOOK_EVERY: u64 = 4;
 /// Nothing here takes so long, however busy the machine is.
-const HANG: Duration = Duration::from_secs(30);
+const HANG: Duration = Duration::from_secs(120);
 /// The thread that writes back, among those that stand still.
 const WRITER: usize = GEOMETRY.mms as usize;
 

@@ -18,8 +18,8 @@ use crate::shared::{SIGCONT, SIGSTOP, Shared};
 /// The processes have so long to evict what they have.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// If for so long nothing gets less, nothing more goes.
-const FRUITLESS: Duration = Duration::from_secs(1);
+/// If for so long nothing gets less, nothing more goes. A disk may stand still for some seconds.
+const FRUITLESS: Duration = Duration::from_secs(5);
 
 const STEP: Duration = Duration::from_millis(10);
 

@@ -5,8 +5,10 @@
 //! nanoseconds by percentile, and a checksum of all content at the end, which depends on nothing but the arguments when
 //! `--count` is used. `--huge yes` asks the kernel for huge pages in that memory. `--rate N` makes at most so many
 //! accesses a second, with pauses of 10 ms. `--spin N` and `--idle N` have more threads, that compute, or sleep.
-//! `--hold SECONDS` waits before the end, so that others can look at the process.
+//! `--hold SECONDS` waits before the end, so that others can look at the process. `--until FILE` ends the accesses, and
+//! that wait, when there is such a file.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use uswap_test_programs::PAGE_BYTES;
 use uswap_test_programs::arguments::Arguments;
@@ -71,17 +73,28 @@ struct Limits {
     count_max: u64,
     /// Accesses a second.
     rate: u64,
+    /// The file that ends it before.
+    until: Option<PathBuf>,
 }
 
+/// How often it is looked whether there is that file.
+const LOOK: Duration = Duration::from_millis(20);
+
 impl Limits {
+    fn is_told_to_end(&self) -> bool {
+        self.until.as_ref().is_some_and(|file| file.exists())
+    }
+
     fn is_ahead(&self, done: u64, elapsed: Duration) -> bool {
         self.rate < u64::MAX && u128::from(done) * 1000 > u128::from(self.rate) * elapsed.as_millis().max(1)
     }
 }
 
 fn main() {
-    let known =
-        ["bytes", "content", "access", "seconds", "count", "seed", "hold", "rate", "spin", "idle", "huge"];
+    let known = [
+        "bytes", "content", "access", "seconds", "count", "seed", "hold", "rate", "spin", "idle", "huge",
+        "until",
+    ];
     let arguments = Arguments::read(std::env::args().skip(1), &known);
     let pages = (arguments.bytes("bytes", "1G") / PAGE_BYTES).max(1);
     let seed = arguments.number("seed", 1);
@@ -122,7 +135,8 @@ fn main() {
     fill(address, pages, seed, content);
     let fill_ns = fill_started.elapsed().as_nanos();
 
-    let limits = Limits { seconds, count_max, rate };
+    let until = Some(arguments.text("until", "")).filter(|file| !file.is_empty()).map(PathBuf::from);
+    let limits = Limits { seconds, count_max, rate, until };
     let (histogram, elapsed) = visit(address, pages, access, seed, &limits);
     let checksum = checksum(address, pages);
     println!(
@@ -138,7 +152,10 @@ fn main() {
         histogram.percentile(999),
         histogram.max_ns,
     );
-    std::thread::sleep(Duration::from_secs(arguments.number("hold", 0)));
+    let (holds, hold) = (Instant::now(), Duration::from_secs(arguments.number("hold", 0)));
+    while holds.elapsed() < hold && !limits.is_told_to_end() {
+        std::thread::sleep(LOOK.min(hold.saturating_sub(holds.elapsed())));
+    }
 }
 
 fn fill(address: usize, pages: usize, seed: u64, content: &str) {
@@ -164,9 +181,17 @@ fn visit(address: usize, pages: usize, access: Access, seed: u64, limits: &Limit
     let mut random = Random::new(mix(seed));
     let started = Instant::now();
     let mut before = started;
+    let mut looked = started;
     let mut done = 0u64;
     let mut unused = 0u64;
     while done < limits.count_max && before - started < limits.seconds {
+        if limits.until.is_some() && before - looked > LOOK {
+            if limits.is_told_to_end() {
+                break;
+            }
+            before = Instant::now();
+            looked = before;
+        }
         if limits.is_ahead(done, before - started) {
             std::thread::sleep(Duration::from_millis(10));
             before = Instant::now();
