@@ -212,8 +212,9 @@ fn signals_to_the_runner_alone_reach_the_program() {
 /// (One that a process sends to the whole group comes twice.)
 fn an_interrupt_from_the_terminal_reaches_the_program_once() {
     let program = "trap 'echo int' INT; trap 'exit 6' QUIT; echo ready; while :; do sleep 0.01; done";
+    // A shell that starts tests in the background lets them ignore both signals.
     let runner = format!(
-        "exec '{}' as-runner /no/such/file sh -c \"{program}\"",
+        "exec env --default-signal '{}' as-runner /no/such/file sh -c \"{program}\"",
         std::env::current_exe().unwrap().display()
     );
     let mut script = Command::new("script");
