@@ -29,7 +29,7 @@ fn evict(word_ref: PageWordRef<'_>, swap: u32, time: u64, content: EvictedConten
 }
 
 #[test]
-fn a_lane_keeps_its_number_and_a_word_tells_lanes_apart() {
+fn an_evictor_keeps_its_number_and_a_word_tells_evictors_apart() {
     for index in 0..EVICTORS_MAX {
         assert_eq!(EvictorId::new(index).index(), index);
         with_word_ref(|word_ref| {
