@@ -107,19 +107,21 @@ mod tests {
         // Its own lock is nobody's: threads of the supervisor do not exclude each other.
         assert_eq!(record_lock::try_lock(&segment, 9), Ok(true));
         assert_eq!(record_lock::holder(&segment, 9), Ok(None));
-        let script = "import fcntl, os, struct, sys\n\
-             file = os.open(f'/proc/{sys.argv[1]}/fd/{sys.argv[2]}', os.O_RDWR)\n\
-             lock = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 5, 1, 0)\n\
-             fcntl.fcntl(file, fcntl.F_SETLK, lock)\n\
-             print('locked', flush=True)\n\
-             os.read(0, 1)\n\
-             os.execvp('cat', ['cat'])\n";
-        let mut child = Command::new("python3")
-            .args(["-c", script, &std::process::id().to_string(), &segment.raw().to_string()])
+        // perl-base is on every Debian.
+        let script = "use Fcntl;\n\
+             open(my $file, '+<', \"/proc/$ARGV[0]/fd/$ARGV[1]\") or die;\n\
+             my $lock = pack('s s x4 q q i x4', F_WRLCK, 0, 5, 1, 0);\n\
+             fcntl($file, F_SETLK, $lock) or die;\n\
+             $| = 1;\n\
+             print(qq(locked\\n));\n\
+             sysread(STDIN, my $byte, 1);\n\
+             exec('cat');\n";
+        let mut child = Command::new("perl")
+            .args(["-e", script, &std::process::id().to_string(), &segment.raw().to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .expect("python3 is there");
+            .expect("perl is there");
         let mut said = [0; 7];
         let stdout = child.stdout.as_mut().expect("it is a pipe");
         std::io::Read::read_exact(stdout, &mut said).expect("it says that it has the lock");
