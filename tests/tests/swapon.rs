@@ -1,8 +1,10 @@
 //! Swap files that come and go while a program runs that checks all its memory.
 
+use rustix::process::Signal;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+use uswap_tests::process::Process;
 use uswap_tests::touched::{BUDGET_MIB, must_be_right, touch};
 use uswap_tests::{
     MIB, Run, Running, Scratch, SmallDisk, compile, full_size, needs, needs_uswap, program, report,
@@ -176,8 +178,7 @@ fn swapon_lets_a_run_go_on_that_was_stopped_because_it_was_full() {
         assert!(began.elapsed() < Duration::from_mins(2), "nobody answers");
         std::thread::sleep(Duration::from_millis(500));
         is_answered = asking.is_finished();
-        let continued = Command::new("kill").args(["-CONT", &pid.to_string()]).output().expect("it starts");
-        assert!(continued.status.success(), "{continued:?}");
+        Process::now(pid).expect("it runs").signal(Signal::CONT);
     }
     must_succeed("swapon", &asking.join().expect("it does not panic"));
     must_be_right(&running.finish());

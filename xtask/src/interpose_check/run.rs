@@ -231,8 +231,10 @@ fn empty(path: &Path) -> Result<()> {
     make_open(path)
 }
 
+/// By the shell's own `kill`: not every machine has a program of that name.
 fn kill(whom: &str) {
-    let _has_ended = Command::new("kill").args(["-KILL", "--", whom]).stderr(Stdio::null()).status();
+    let script = r#"kill -KILL -- "$0""#;
+    let _has_ended = Command::new("bash").args(["-c", script, whom]).stderr(Stdio::null()).status();
 }
 
 /// Anonymous memory of a process that is in RAM.
