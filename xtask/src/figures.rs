@@ -129,8 +129,8 @@ impl Newest<'_> {
             .collect();
         let names = if outside.is_empty() { String::new() } else { format!(" ({})", outside.join(", ")) };
         Ok(format!(
-            "{} of {} ratios of A lie outside of the interval of B{names}. An interval is of the rounds of one run: \
-             a re-run may fall outside.",
+            "{} of {} ratios of A lie outside of the interval of B{names}. An interval covers the rounds of one run, \
+             so another run may fall outside it.",
             outside.len(),
             both.len()
         ))
@@ -410,7 +410,7 @@ Not compared:
 <!-- figures: agreement -->
 uswap to the better zram, in the results before (`bench/results/2025-12-31-01d`, A) and in these (B): 1 of 3 ratios are
 within 10 % of each other; not sort (0.50, 0.70), xz (0.93, 1.12). 1 of 3 ratios of A lie outside of the interval of B
-(seqscan). An interval is of the rounds of one run: a re-run may fall outside.
+(seqscan). An interval covers the rounds of one run, so another run may fall outside it.
 `bench/results/2026-01-02-abc/compare.txt` has the whole comparison.
 <!-- end -->
 ";
