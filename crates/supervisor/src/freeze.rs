@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use uswap_control::unpoisoned;
 use uswap_os::pidfd::Pidfd;
-use uswap_os::process;
+use uswap_os::{clock, process};
 
 use crate::human;
 use crate::options::{Limits, OnFull, PoolSize, RAM_BYTES_MIN};
@@ -18,8 +18,8 @@ use crate::shared::{SIGCONT, SIGSTOP, Shared};
 /// The processes have so long to evict what they have.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// If for so long nothing gets less, nothing more goes. A disk may stand still for some seconds.
-const FRUITLESS: Duration = Duration::from_secs(5);
+/// If for so long nothing gets less, and no write to a swap file is under way, nothing more goes.
+const FRUITLESS: Duration = Duration::from_secs(1);
 
 const STEP: Duration = Duration::from_millis(10);
 
@@ -84,8 +84,9 @@ fn wait_while_it_gets_less(shared: &Shared) {
         if used <= RAM_BYTES_MIN {
             return;
         }
-        if used < least {
-            (least, at) = (used, Instant::now());
+        // A disk may stand still for some seconds.
+        if used < least || budget.is_room_coming(clock::engine_now_ns()) {
+            (least, at) = (used.min(least), Instant::now());
         }
         shared.sleep(STEP);
     }
