@@ -471,7 +471,8 @@ fn arm(entry: &Entry) -> Result<()> {
 }
 
 /// Whether the thread was in a call that the stop has ended, and that the kernel would not make anew by itself as it
-/// was. If there is a signal for it, that is what ends the call.
+/// was. If there is a signal for it that has a handler, that is what ends the call. One that is ignored ends none: a
+/// child that ends while its parent arms leaves such a one, since all are blocked there, and what is blocked waits.
 fn is_to_be_made_anew(entry: &Entry, registers: &Registers, mask: u64) -> bool {
     const ERESTART_RESTARTBLOCK: isize = -516;
     const EINTR: isize = -4;
@@ -479,7 +480,7 @@ fn is_to_be_made_anew(entry: &Entry, registers: &Registers, mask: u64) -> bool {
     let answer = registers.rax as isize;
     is_in_call
         && matches!(answer, EINTR | ERESTART_RESTARTBLOCK)
-        && pending(entry.thread_id.load(Ordering::Relaxed)) & !mask == 0
+        && handlers_wait(entry.thread_id.load(Ordering::Relaxed)) & !mask == 0
 }
 
 fn make_anew(registers: &mut Registers) {
@@ -493,15 +494,15 @@ fn make_anew(registers: &mut Registers) {
     registers.orig_rax = usize::MAX;
 }
 
-/// Signals that wait for a thread or its process.
-fn pending(thread_id: u32) -> u64 {
+/// Signals with handlers that wait for a thread or its process.
+fn handlers_wait(thread_id: u32) -> u64 {
     let set = |name| {
         status(thread_id, name, |rest| take_number(rest, 16).map_or(0, |set| set.0))
             .ok()
             .flatten()
             .unwrap_or(0)
     };
-    set(b"SigPnd:") | set(b"ShdPnd:")
+    (set(b"SigPnd:") | set(b"ShdPnd:")) & set(b"SigCgt:")
 }
 
 /// What `read` makes of a line of `/proc/TID/status`, without its name. None: there is no such line. ENOENT, ESRCH: nor
