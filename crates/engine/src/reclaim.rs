@@ -6,6 +6,7 @@
 
 use crate::evict::{Evicted, Evictor};
 use crate::space::AddressSpace;
+use crate::space::words::asleep;
 use crate::world::World;
 use core::ops::DerefMut;
 use uswap_core::balance;
@@ -148,9 +149,7 @@ impl<W: World> AddressSpace<'_, W> {
 
     /// Waits as a thread that wants a page, and is seen not to run meanwhile.
     pub(crate) async fn asleep(&self, wait: impl Future<Output = ()>) {
-        self.record().begin_sleep();
-        wait.await;
-        self.record().end_sleep();
+        asleep(self.record(), wait).await;
     }
 
     /// Direct reclaim: makes room for a fault, or waits for it. It never waits for ever: the program goes on over the

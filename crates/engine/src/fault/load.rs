@@ -8,6 +8,7 @@
 
 use crate::pool::release::release_content;
 use crate::record::{Cipher, Owner};
+use crate::space::words::asleep;
 use crate::workspace::Workspace;
 use crate::world::Backing;
 use core::ops::Range;
@@ -116,15 +117,8 @@ impl<B: Backing> Source<'_, B> {
                 }
                 return Load::Lost;
             }
-            self.asleep(self.backing.pause()).await;
+            asleep(self.record, self.backing.pause()).await;
         }
-    }
-
-    /// Waits as a thread that wants a page, and is seen not to run meanwhile.
-    pub(super) async fn asleep(&self, wait: impl Future<Output = ()>) {
-        self.record.begin_sleep();
-        wait.await;
-        self.record.end_sleep();
     }
 
     fn lose(&self, id: SwapId, seen: SwapWord) {

@@ -12,6 +12,7 @@
 use super::load::{Source, gap_bytes_max};
 use crate::space::AddressSpace;
 use crate::space::readahead::Window;
+use crate::space::words::asleep;
 use crate::workspace::Workspace;
 use crate::world::{Backing, FileBuffer, World};
 use core::ops::Range;
@@ -114,7 +115,9 @@ impl<B: Backing> Source<'_, B> {
                     self.segment.counters().add(Counter::ReadaheadHits, 1);
                     return true;
                 }
-                Copied::Coming => self.asleep(self.backing.wait(Signal::Readahead, seen, WAIT_NS)).await,
+                Copied::Coming => {
+                    asleep(self.record, self.backing.wait(Signal::Readahead, seen, WAIT_NS)).await;
+                }
                 Copied::Not => break,
             }
         }

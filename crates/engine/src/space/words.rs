@@ -1,11 +1,12 @@
 //! Waiting for the lock on a page word: the queues of a process, which its pages share by number.
 //!
 //! Must hold: nobody waits inside the gate, where who has the lock may have to come; and whoever unlocks words says so
-//! afterwards ([`wait_queue`]). Called by [`crate::fault`] and [`crate::mapping`], which wait, and by [`crate::evict`]
-//! and whoever else unlocks a word.
+//! afterwards ([`wait_queue`]). Called by [`crate::fault`], [`crate::mapping`] and [`crate::reclaim`], which wait, and
+//! by [`crate::evict`] and whoever else unlocks a word.
 
 use crate::plant::{Plant, is_planted};
 use crate::world::Gate;
+use uswap_core::mm::MmRecord;
 use uswap_core::page_word::PageWordRef;
 use uswap_core::wait_queue::{self, WaitQueue};
 use uswap_units::PageId;
@@ -45,4 +46,11 @@ impl WordQueues {
             }
         }
     }
+}
+
+/// Waits as a thread that wants a page, and is seen not to run meanwhile.
+pub(crate) async fn asleep(record: MmRecord<'_>, wait: impl Future<Output = ()>) {
+    record.begin_sleep();
+    wait.await;
+    record.end_sleep();
 }
